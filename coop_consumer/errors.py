@@ -26,6 +26,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── AppendTooLargeError
     │   ├── SnapshotError
     │   ├── BatchConflictError
+    │   ├── OffsetsPartlyStoredError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
@@ -465,6 +466,26 @@ class BatchConflictError(SetupError):
         return (
             f"sink {self.name}, batch {self.batch}: {self.problem}. This attempt wrote nothing, "
             f"because records could be missing or double after it. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class OffsetsPartlyStoredError(SetupError):
+    """A coordinator stored some offsets of a commit, and refused the others.
+
+    `stored` and `refused` list partitions; `detail` is the coordinator's reason.
+    """
+
+    group: str
+    stored: str
+    refused: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}: the coordinator refused the offsets of {self.refused} "
+            f"({self.detail}), and stored those of {self.stored}. Correct the refused partitions, "
+            "and commit them again. A LogOffsetStore commits all offsets or none."
         )
 
 

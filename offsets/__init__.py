@@ -2,9 +2,6 @@
 
 from offsets.codec import (
     FACTS_BYTES_MIN,
-    GAPS_MAX,
-    CorruptRecordError,
-    UnknownRecordVersionError,
     decode_key,
     decode_value,
     encode_key,
@@ -15,7 +12,14 @@ from offsets.codec import (
 from offsets.gap_tracker import GapTracker
 from offsets.history import Committed, Meaning, Newest, Tag, newest_epoch, of_topic
 from offsets.log import Log, LogBatch, LogRecord, MemoryLog
+from offsets.offset_entry import (
+    METADATA_BYTES_MAX,
+    OffsetCommit,
+    OffsetConflict,
+    OffsetEntry,
+)
 from offsets.offset_range import OFFSET_MAX, OffsetRange
+from offsets.offset_table import OffsetTable
 from offsets.progress import (
     PartitionProgress,
     RangeProgress,
@@ -48,10 +52,12 @@ from offsets.records import (
 )
 from offsets.store import PartitionStore, ProgressStore, StopDecision
 from offsets.tenures import Announced, LoggedTenure
+from offsets.wire import GAPS_MAX, CorruptRecordError, UnknownRecordVersionError
 
 __all__ = [
     "FACTS_BYTES_MIN",
     "GAPS_MAX",
+    "METADATA_BYTES_MAX",
     "OFFSET_MAX",
     "Act",
     "AnnounceKey",
@@ -74,7 +80,11 @@ __all__ = [
     "Meaning",
     "MemoryLog",
     "Newest",
+    "OffsetCommit",
+    "OffsetConflict",
+    "OffsetEntry",
     "OffsetRange",
+    "OffsetTable",
     "PartitionProgress",
     "PartitionStore",
     "PolicyKey",

@@ -5,29 +5,22 @@ are hostile input: whatever they hold, decoding raises nothing but `CorruptRecor
 subclass `UnknownRecordVersionError` if only the version is at fault. Keys are canonical, as
 compaction compares their bytes.
 
-A key or value begins with a version byte and a kind byte. Whole numbers are LEB128 varints, signed
-ones zigzag; key hashes take 8 bytes. The gap ranges of a fact are one block of distances, each from
-the bound before it. A distance has 1, 2, 4 or 8 bytes, whichever makes the block smallest; the few
-that do not fit follow the block. Typically a gap range takes 2 bytes, a sparse one 4, and none more
-than 16. The block is made by bulk operations, as a loop in Python over 60,000 varints would take
-too long for a commit. Facts of one tenure mostly end with the same gap ranges (`GapTracker`). So a
-fact only holds the number of last gap ranges that it has in common with the fact before it.
+A key or value begins with a version byte and a kind byte. Numbers, texts and gap ranges are those
+of `wire`; key hashes take 8 bytes. Facts of one tenure mostly end with the same gap ranges
+(`GapTracker`). So a fact only holds the number of last gap ranges that it has in common with the
+fact before it.
 """
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
 from math import ceil
-from operator import sub
-from typing import Final, Literal, TypeVar, assert_never
+from typing import Final, Literal, assert_never
 
 from assignors.key_hash import KEY_HASH_MAX
 from assignors.key_range import KeyRange
-from offsets.offset_range import OFFSET_MAX, offset_ranges
 from offsets.progress import Gaps, RangeProgress
 from offsets.records import (
     Act,
@@ -53,14 +46,18 @@ from offsets.records import (
     TopicStartRecord,
     Value,
 )
-
-T = TypeVar("T")
+from offsets.wire import (
+    GAPS_MAX,
+    CorruptRecordError,
+    WireReader,
+    put_gaps,
+    put_numbers,
+    put_signed,
+    put_text,
+)
 
 VERSION: Final = 1
 """The version this code writes, and the only one it reads."""
-
-GAPS_MAX: Final = 1_048_576
-"""The most gap ranges of one record, repeated ones included: bounds what a reader may unfold."""
 
 FACTS_BYTES_MIN: Final = 64
 """The least room that surely holds a fact of one gap range."""
@@ -85,28 +82,7 @@ _KINDS: Final[dict[type[Key], int]] = {
 }
 _ACTIONS: Final[tuple[Literal["retry", "skip"], ...]] = ("retry", "skip")
 _SCOPES: Final[tuple[Literal["topic", "group"], ...]] = ("topic", "group")
-_TYPECODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _TOPIC_ID_BYTES: Final = 16
-
-
-@dataclass(eq=False)
-class CorruptRecordError(ValueError):
-    """Bytes of the progress log that are no record.
-
-    Attributes:
-        what: What is wrong.
-        position: The byte at which it was noticed, from 0.
-    """
-
-    what: str
-    position: int
-
-    def __str__(self) -> str:
-        return f"corrupt progress record, byte {self.position}: {self.what}"
-
-
-class UnknownRecordVersionError(CorruptRecordError):
-    """A record of a version that this code does not know; a newer member wrote it."""
 
 
 # ── Doors ──
@@ -122,32 +98,32 @@ def encode_key(key: Key) -> bytes:
     match key:
         case TenureKey(group, topic_id, partition, tenure, part):
             _put_place(out, _TENURE, group, topic_id, partition)
-            _put_text(out, tenure.member)
-            _put_numbers(out, tenure.incarnation, tenure.number, part)
+            put_text(out, tenure.member)
+            put_numbers(out, tenure.incarnation, tenure.number, part)
         case BaseKey(group, topic_id, partition, epoch, writer):
             _put_place(out, _BASE, group, topic_id, partition)
-            _put_numbers(out, epoch)
-            _put_text(out, writer)
+            put_numbers(out, epoch)
+            put_text(out, writer)
         case AnnounceKey(group, member):
             out.append(_ANNOUNCE)
-            _put_text(out, group)
-            _put_text(out, member)
+            put_text(out, group)
+            put_text(out, member)
         case DecisionKey(group, topic_id, partition, offset):
             _put_place(out, _DECISION, group, topic_id, partition)
-            _put_numbers(out, offset)
+            put_numbers(out, offset)
         case ReleaseKey(group, topic_id, partition, tenure):
             _put_place(out, _RELEASE, group, topic_id, partition)
-            _put_text(out, tenure.member)
-            _put_numbers(out, tenure.incarnation, tenure.number)
+            put_text(out, tenure.member)
+            put_numbers(out, tenure.incarnation, tenure.number)
         case StopKey(group, topic_id, partition):
             _put_place(out, _STOP, group, topic_id, partition)
         case TopicStartKey(group, topic, writer):
             out.append(_TOPIC_START)
             for text in (group, topic, writer):
-                _put_text(out, text)
+                put_text(out, text)
         case PolicyKey(scope, name):
             out += bytes((_POLICY, _SCOPES.index(scope)))
-            _put_text(out, name)
+            put_text(out, name)
         case _:
             assert_never(key)
     return bytes(out)
@@ -204,36 +180,36 @@ def encode_value(value: Value) -> bytes:
             _put_tenure_record(out, value)
         case BaseRecord(epoch, offset):
             out.append(_BASE)
-            _put_numbers(out, epoch, offset)
+            put_numbers(out, epoch, offset)
         case AnnounceRecord(incarnation, seen, transactional_id, host):
             out.append(_ANNOUNCE)
-            _put_numbers(out, incarnation, seen)
-            _put_text(out, transactional_id)
-            _put_text(out, host)
+            put_numbers(out, incarnation, seen)
+            put_text(out, transactional_id)
+            put_text(out, host)
         case DecisionRecord(action, decided_at_ms):
             out += bytes((_DECISION, _ACTIONS.index(action)))
-            _put_signed(out, decided_at_ms)
+            put_signed(out, decided_at_ms)
         case ReleaseRecord(ranges, released_at_ms):
             out.append(_RELEASE)
-            _put_numbers(out, len(ranges))
+            put_numbers(out, len(ranges))
             for key_range in ranges:
                 _put_range(out, key_range)
-            _put_signed(out, released_at_ms)
+            put_signed(out, released_at_ms)
         case StopRecord(offset, key_hash, reason, member):
             out.append(_STOP)
-            _put_numbers(out, offset)
+            put_numbers(out, offset)
             _put_hash(out, key_hash)
-            _put_text(out, reason)
-            _put_text(out, member)
+            put_text(out, reason)
+            put_text(out, member)
         case TopicStartRecord(topic_id, partitions):
             out.append(_TOPIC_START)
             _put_topic_id(out, topic_id)
-            _put_numbers(out, partitions)
+            put_numbers(out, partitions)
         case PolicyRecord(settings):
             out.append(_POLICY)
-            _put_numbers(out, len(settings))
+            put_numbers(out, len(settings))
             for text in chain.from_iterable(sorted(settings.items())):
-                _put_text(out, text)
+                put_text(out, text)
         case _:
             assert_never(value)
     return bytes(out)
@@ -364,27 +340,6 @@ def _split_attempts(
 # ── Writing ──
 
 
-def _put_numbers(out: bytearray, *numbers: int) -> None:
-    for number in numbers:
-        if not 0 <= number < 2**64:
-            raise ValueError(f"{number} is not a whole number of 64 bits")
-        while number > 127:
-            out.append(number & 127 | 128)
-            number >>= 7  # noqa: PLW2901 -- a varint is written by shifting
-        out.append(number)
-
-
-def _put_signed(out: bytearray, number: int) -> None:
-    _put_numbers(out, number * 2 if number >= 0 else -number * 2 - 1)
-
-
-def _put_text(out: bytearray, text: str) -> None:
-    # An error's text may hold what no encoding knows: bytes of a file name, as lone surrogates.
-    data = text.encode("utf-8", "surrogatepass")
-    _put_numbers(out, len(data))
-    out += data
-
-
 def _put_hash(out: bytearray, key_hash: int) -> None:
     if not 0 <= key_hash <= KEY_HASH_MAX:
         raise ValueError(f"{key_hash} is no key hash: they go from 0 to {KEY_HASH_MAX}")
@@ -404,64 +359,61 @@ def _put_topic_id(out: bytearray, topic_id: bytes) -> None:
 
 def _put_place(out: bytearray, kind: int, group: str, topic_id: bytes, partition: int) -> None:
     out.append(kind)
-    _put_text(out, group)
+    put_text(out, group)
     _put_topic_id(out, topic_id)
-    _put_numbers(out, partition)
+    put_numbers(out, partition)
 
 
 def _put_tenure_record(out: bytearray, record: TenureRecord) -> None:
     gaps = sum(len(fact.gaps) for fact in record.facts)
     if gaps > GAPS_MAX:
         raise ValueError(f"{gaps} gap ranges are too many for one record: split_record() it")
-    _put_numbers(out, record.epoch)
-    _put_signed(out, record.first_offset)
-    _put_signed(out, record.leader_epoch)
-    _put_numbers(out, record.parts, len(record.facts))
+    put_numbers(out, record.epoch)
+    put_signed(out, record.first_offset)
+    put_signed(out, record.leader_epoch)
+    put_numbers(out, record.parts, len(record.facts))
     before: Gaps = ()
     for fact in record.facts:
         out += _fact_bytes(fact, before)
         before = fact.gaps
-    _put_numbers(out, len(record.released))
+    put_numbers(out, len(record.released))
     for key_range in record.released:
         _put_range(out, key_range)
-    _put_numbers(out, len(record.attempts))
+    put_numbers(out, len(record.attempts))
     for attempt in record.attempts:
         out += _attempt_bytes(attempt)
-    _put_numbers(out, record.others, record.walled)
+    put_numbers(out, record.others, record.walled)
     is_careful = record.fallen or record.suspects or record.begun_to >= 0
     if record.doings or is_careful:  # without either, members before them read it, too
-        _put_numbers(out, len(record.doings))
+        put_numbers(out, len(record.doings))
         for doing in record.doings:
-            _put_numbers(out, doing.offset)
+            put_numbers(out, doing.offset)
             _put_hash(out, doing.key_hash)
-            _put_numbers(out, doing.act)
-            _put_signed(out, doing.since_ms)
+            put_numbers(out, doing.act)
+            put_signed(out, doing.since_ms)
     if is_careful:
-        _put_numbers(out, record.fallen, record.begun_to + 1, len(record.suspects))
+        put_numbers(out, record.fallen, record.begun_to + 1, len(record.suspects))
         for key_range, offset in record.suspects:
             _put_range(out, key_range)
-            _put_numbers(out, offset)
+            put_numbers(out, offset)
 
 
 def _attempt_bytes(attempt: Attempt) -> bytes:
     out = bytearray()
-    _put_numbers(out, attempt.offset)
+    put_numbers(out, attempt.offset)
     _put_hash(out, attempt.key_hash)
-    _put_numbers(out, attempt.attempts, attempt.parked + 2 * attempt.fell)
-    _put_text(out, attempt.error)
-    _put_signed(out, attempt.since_ms)
+    put_numbers(out, attempt.attempts, attempt.parked + 2 * attempt.fell)
+    put_text(out, attempt.error)
+    put_signed(out, attempt.since_ms)
     return bytes(out)
 
 
 def _fact_bytes(fact: RangeProgress, before: Gaps) -> bytes:
     shared = _common_end(fact.gaps, before)
-    own = fact.gaps[: len(fact.gaps) - shared]
     out = bytearray()
     _put_range(out, fact.range)
-    _put_numbers(out, fact.stable, shared, len(own))
-    if own:
-        bounds = list(chain.from_iterable(own))
-        _put_distances(out, list(map(sub, bounds, chain((fact.stable - 1,), bounds))))
+    put_numbers(out, fact.stable, shared)
+    put_gaps(out, fact.stable, fact.gaps[: len(fact.gaps) - shared])
     return bytes(out)
 
 
@@ -478,118 +430,17 @@ def _common_end(one: Gaps, other: Gaps) -> int:
     return low
 
 
-def _put_distances(out: bytearray, distances: list[int]) -> None:
-    """A block of distances: width, those that fit, then the others at 8 bytes each."""
-    width, others_count = 1, 0
-    if max(distances) >= _escape(1):
-        sizes = []
-        for candidate in _TYPECODES:
-            count = sum(map(_escape(candidate).__le__, distances))
-            sizes.append((candidate * len(distances) + 8 * count, candidate, count))
-            if 8 * count <= candidate * len(distances):
-                break  # the wider ones take as much for those that fit alone
-        _, width, others_count = min(sizes)
-    escape = _escape(width)
-    out.append(width)
-    _put_numbers(out, others_count)
-    if others_count:
-        others = [distance for distance in distances if distance >= escape]
-        distances = [d if d < escape else escape for d in distances]  # noqa: FURB136 -- min() is slow
-        out += _swapped(array("Q", others)).tobytes()
-    out += _swapped(array(_TYPECODES[width], distances)).tobytes()
-
-
-def _escape(width: int) -> int:
-    """Stands for a distance that doesn't fit: the highest number of this width."""
-    return (1 << 8 * width) - 1
-
-
-def _swapped(numbers: array[int]) -> array[int]:
-    """Little-endian numbers, on any machine."""
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
-
-
 # ── Reading ──
 
 
-class _Reader:
-    """Takes values off bytes, from the left; each failure is a `CorruptRecordError`."""
+class _Reader(WireReader):
+    """Takes values of records off bytes."""
 
-    __slots__ = ("at", "data", "gaps")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-        self.gaps = 0  # gap ranges unfolded so far
-
-    def fail(self, what: str) -> CorruptRecordError:
-        return CorruptRecordError(what, self.at)
+    __slots__ = ()
 
     def kind(self) -> int:
-        version = self.byte()
-        if version != VERSION:
-            raise UnknownRecordVersionError(f"version {version} is unknown, {VERSION} is known", 0)
+        self.version(VERSION)
         return self.byte()
-
-    def end(self) -> None:
-        if self.at != len(self.data):
-            raise self.fail(f"{len(self.data) - self.at} bytes too many")
-
-    def take(self, count: int) -> bytes:
-        data = self.data[self.at : self.at + count]
-        if len(data) != count:
-            raise self.fail(f"{count} bytes expected, {len(data)} left")
-        self.at += count
-        return data
-
-    def byte(self) -> int:
-        if self.at >= len(self.data):
-            raise self.fail("1 byte expected, 0 left")
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def number(self) -> int:
-        number = 0
-        for shift in range(0, 70, 7):
-            byte = self.byte()
-            number |= (byte & 127) << shift
-            if byte < 128:
-                if number >= 2**64:
-                    break
-                return number
-        raise self.fail("a number of more than 64 bits")
-
-    def signed(self) -> int:
-        number = self.number()
-        return -(number + 1 >> 1) if number & 1 else number >> 1
-
-    def offset(self) -> int:
-        offset = self.number()
-        if offset > OFFSET_MAX:
-            raise self.fail(f"{offset} is above the highest offset")
-        return offset
-
-    def text(self) -> str:
-        data = self.take(self.number())
-        try:
-            return data.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError as error:
-            raise self.fail(f"text that is not UTF-8 ({error.reason})") from error
-
-    def one_of(self, choices: Sequence[T]) -> T:
-        index = self.byte()
-        if index >= len(choices):
-            raise self.fail(f"{index} is none of {len(choices)} choices")
-        return choices[index]
-
-    def list_of(self, item: Callable[[], T]) -> list[T]:
-        """A count, then the items; each takes a byte or more, which bounds a false count."""
-        count = self.number()
-        if count > len(self.data) - self.at:
-            raise self.fail(f"{count} items expected, {len(self.data) - self.at} bytes left")
-        return [item() for _ in range(count)]
 
     def key_hash(self) -> int:
         key_hash = int.from_bytes(self.take(8), "big")
@@ -656,36 +507,3 @@ class _Reader:
             raise self.fail(f"{count} gap ranges shared with a fact that has {len(before)}")
         self.count_gaps(count)
         return before[len(before) - count :]
-
-    def own_gaps(self, stable: int) -> Gaps:
-        count = self.number()
-        if not count:
-            return ()
-        self.count_gaps(count)
-        distances = self.distances(2 * count)
-        bounds = list(accumulate(distances, initial=stable - 1))[1:]
-        if min(distances[::2]) < 2 or bounds[-1] > OFFSET_MAX:
-            raise self.fail("gap ranges that touch, or lie above the highest offset")
-        return offset_ranges(bounds[::2], bounds[1::2])
-
-    def count_gaps(self, count: int) -> None:
-        self.gaps += count
-        if self.gaps > GAPS_MAX:
-            raise self.fail(f"more than {GAPS_MAX} gap ranges")
-
-    def distances(self, count: int) -> Sequence[int]:
-        width = self.byte()
-        if width not in _TYPECODES:
-            raise self.fail(f"{width} is no width of a number")
-        others = self.numbers(8, self.number())
-        fitting = self.numbers(width, count)
-        escape = _escape(width)
-        if not others:
-            return fitting
-        if fitting.count(escape) != len(others):
-            raise self.fail(f"{len(others)} large distances, but not as many places for them")
-        rest = iter(others)
-        return [next(rest) if number == escape else number for number in fitting]
-
-    def numbers(self, width: int, count: int) -> array[int]:
-        return _swapped(array(_TYPECODES[width], self.take(width * count)))

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from intervaltree import Interval, IntervalTree
 
 from assignors.key_range import KeyRange, covers, union
-from offsets.codec import CorruptRecordError, UnknownRecordVersionError, decode_key, decode_value
+from offsets.codec import decode_key, decode_value
 from offsets.records import AnnounceRecord, Key, TenureId, TenureKey, TenureRecord, Value
+from offsets.wire import CorruptRecordError, UnknownRecordVersionError
 
 
 class Announced(NamedTuple):

@@ -39,6 +39,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.WorkerImportError("jobs:Billing", "no module named 'jobs'"),
         errors.MisuseError("poll()", "the consumer is closed", "Make a new one"),
         errors.BatchConflictError("billing", 17, "was written by others", "Name it anew"),
+        errors.OffsetsPartlyStoredError("billing", "orders-3", "totals-0", "no such topic"),
         errors.TopicMissingError("orders", "written"),
         errors.ProgressTopicError(
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"

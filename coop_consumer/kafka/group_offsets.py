@@ -1,0 +1,246 @@
+"""Committed offsets in Kafka's own store, of any group that has no members. Thread-safe.
+
+In: a group, offsets and metadata. Out: futures of what the coordinator has answered, with our
+errors. One client serves all groups. It is kafka-python's: librdkafka's admin client crashes if a
+coordinator is not ready (its issue 5040), and appends a NUL to metadata.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any, TypeVar
+
+from kafka import errors as kafka_errors
+from kafka.admin import KafkaAdminClient
+from kafka.cluster import CoordinatorType
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as Place
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    CoopConsumerError,
+    OffsetsPartlyStoredError,
+    TopicMissingError,
+    UnexpectedAnswerError,
+)
+from coop_consumer.kafka.admin_calls import AGREE_WITHIN_S
+from coop_consumer.kafka.coordinator import PAUSE_S
+from coop_consumer.kafka.membership import metadata_of
+from coop_consumer.status.errors import GroupInUseError
+from offsets import Committed
+
+T = TypeVar("T")
+
+_AT_ONCE = 32
+"""Requests of one client under way; others wait for their turn."""
+_PATIENCE_S = 30.0
+"""A new broker makes its offsets topic first."""
+_NOT_YET = (
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.UnstableOffsetCommitError,  # a transaction is being committed
+)
+"""Nothing was done: the same request is sent again."""
+_NOT_EMPTY = (
+    kafka_errors.UnknownMemberIdError,
+    kafka_errors.IllegalGenerationError,
+    kafka_errors.RebalanceInProgressError,
+)
+_UNKNOWN = kafka_errors.UnknownTopicOrPartitionError
+_LOGIN = kafka_errors.SaslAuthenticationFailedError
+
+
+class GroupOffsets:
+    """A client of all groups' coordinators. See `committed_offsets` for one look without a client.
+
+    Args:
+        config: How to reach the brokers; its group is not used.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        keywords = {
+            name: value
+            for name, value in config.membership().items()
+            if name in KafkaAdminClient.DEFAULT_CONFIG
+        }
+        try:
+            self._client = _Client(**keywords)
+        except kafka_errors.KafkaError as error:
+            raise self._reason(error, f"cluster {config.bootstrap_servers}") from error
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> Future[None]:
+        """Commit offsets by one request. The coordinator appends them to its log as one batch.
+
+        The future raises:
+            OffsetsPartlyStoredError: Some partitions were refused, and the others are stored.
+            TopicMissingError, GroupInUseError: All were refused.
+            AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
+        """
+        asked = {
+            Place(tp.topic, tp.partition): OffsetAndMetadata(it.offset, it.metadata, -1)
+            for tp, it in offsets.items()
+        }
+
+        new_until_s = monotonic() + AGREE_WITHIN_S
+
+        async def ask() -> None:
+            answered = await self._client.commit(group, asked)
+            refused = {
+                place: error
+                for place, error in answered.items()
+                if error is not kafka_errors.NoError
+            }
+            if _UNKNOWN in refused.values() and monotonic() < new_until_s:
+                raise _UNKNOWN  # not every broker knows a new topic yet
+            if refused:
+                self._raise_refused(group, asked.keys() - refused.keys(), refused)
+
+        return self._begin(group, ask)
+
+    def committed(
+        self, group: str, places: Collection[TopicPartition]
+    ) -> Future[dict[TopicPartition, Committed]]:
+        """The committed offset of each of these partitions that has one.
+
+        While a transaction with offsets of one of them is being committed, the answer waits.
+
+        The future raises:
+            AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
+        """
+        asked = [Place(tp.topic, tp.partition) for tp in places]
+
+        async def ask() -> dict[TopicPartition, Committed]:
+            found = await self._client.committed(group, asked)
+            return {
+                TopicPartition(*place): Committed(it.offset, metadata_of(it))
+                for place, it in found.items()
+                if it.offset >= 0
+            }
+
+        return self._begin(group, ask)
+
+    def close(self) -> None:
+        """Close the client. May be repeated."""
+        self._client.close()
+
+    def _begin(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        answer: Future[T] = Future()
+
+        async def asked() -> None:
+            try:
+                answer.set_result(await self._patiently(group, ask))
+            except CoopConsumerError as error:
+                answer.set_exception(error)
+            except BaseException as error:  # noqa: BLE001 - also if the loop ends under it
+                reason = self._reason(error, f"group {group}")
+                reason.__cause__ = error
+                answer.set_exception(reason)
+
+        self._client.begin(asked)
+        return answer
+
+    async def _patiently(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Repeat a request while the coordinator has not taken it up."""
+        until_s = monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return await ask()
+            except (*_NOT_YET, _UNKNOWN):
+                if monotonic() > until_s:
+                    raise
+            self._client.forget_coordinator(group)
+            await self._client.pause(PAUSE_S)
+
+    def _raise_refused(
+        self, group: str, stored: Collection[Place], refused: Mapping[Place, type[Exception]]
+    ) -> None:
+        """Raise for the first partition that was refused."""
+        place, error = min(refused.items(), key=lambda it: it[0])
+        if stored:
+            raise OffsetsPartlyStoredError(
+                group, _listed(stored), _listed(refused), error.__name__.removesuffix("Error")
+            )
+        if issubclass(error, _NOT_YET):
+            raise error
+        if issubclass(error, _NOT_EMPTY):
+            raise GroupInUseError(group, ("one that is alive",))
+        raise self._reason(error(), f"topic {place.topic}", place.topic)
+
+    def _reason(self, error: BaseException, where: str, topic: str = "") -> CoopConsumerError:
+        match error:
+            case _LOGIN():
+                return AuthorizationError(where, "authenticate", self._config.user)
+            case kafka_errors.AuthorizationError():
+                return AuthorizationError(where, "read", self._config.user)
+            case _ if isinstance(error, _UNKNOWN) and topic:
+                return TopicMissingError(topic, "written")
+            case kafka_errors.BrokerResponseError():
+                return UnexpectedAnswerError(where, type(error).__name__.removesuffix("Error"))
+            case _:
+                detail = f"{where}: {type(error).__name__}: {error}"
+                return BrokerUnreachableError(self._config.bootstrap_servers, detail)
+
+
+def _listed(places: Collection[Place]) -> str:
+    """Some partitions, in order."""
+    names = [f"{place.topic}-{place.partition}" for place in sorted(places)]
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+class _Client(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships no types
+    """kafka-python's admin client, as coroutines on its own thread."""
+
+    def __init__(self, **keywords: Any) -> None:
+        self._asks: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._running = 0
+        # A connection that has as many requests under way refuses the next one.
+        super().__init__(**keywords, max_in_flight_requests_per_connection=2 * _AT_ONCE)
+
+    def begin(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine, which raises nothing, when it is its turn. Any thread may call."""
+        self._asks.append(ask)
+        self._manager.call_soon(self._run_some)
+
+    async def _run_some(self) -> None:
+        if self._running == _AT_ONCE:
+            return
+        self._running += 1
+        while self._asks:
+            await self._asks.popleft()()
+        self._running -= 1
+
+    async def pause(self, seconds: float) -> None:
+        await self._net.sleep(seconds)
+
+    async def commit(
+        self, group: str, offsets: Mapping[Place, OffsetAndMetadata]
+    ) -> dict[Place, type[Exception]]:
+        found: dict[Place, type[Exception]] = await self._async_alter_group_offsets(group, offsets)
+        return found
+
+    async def committed(
+        self, group: str, places: Collection[Place]
+    ) -> dict[Place, OffsetAndMetadata]:
+        found = await self._async_list_group_offsets({group: list(places)})
+        offsets: dict[Place, OffsetAndMetadata] = found[group]
+        return offsets
+
+    def forget_coordinator(self, group: str) -> None:
+        """The base keeps a coordinator for ever, also one that has moved."""
+        self._manager.cluster._coordinators.pop((CoordinatorType.GROUP, group), None)
+
+    def _list_group_offsets_requests(self, group_specs: Any) -> Iterator[Any]:
+        for group, request in super()._list_group_offsets_requests(group_specs):
+            request.require_stable = True  # the base asks for offsets below an open transaction
+            yield group, request

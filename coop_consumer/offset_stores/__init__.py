@@ -1,0 +1,39 @@
+"""Offsets of groups, kept by whoever needs more than Kafka's own store gives. See `OffsetStore`.
+
+`store` is the interface, `memory` and `kafka` are its implementations. They are loaded when they
+are asked for, as one of them loads Kafka's clients.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coop_consumer.offset_stores.kafka import KafkaOffsetStore
+    from coop_consumer.offset_stores.memory import MemoryOffsetStore
+    from coop_consumer.offset_stores.store import OffsetStore
+    from offsets import OffsetConflict, OffsetEntry
+
+__all__ = [
+    "KafkaOffsetStore",
+    "MemoryOffsetStore",
+    "OffsetConflict",
+    "OffsetEntry",
+    "OffsetStore",
+]
+
+_HOMES = {
+    "KafkaOffsetStore": "coop_consumer.offset_stores.kafka",
+    "MemoryOffsetStore": "coop_consumer.offset_stores.memory",
+    "OffsetConflict": "offsets",
+    "OffsetEntry": "offsets",
+    "OffsetStore": "coop_consumer.offset_stores.store",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the home of a name when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

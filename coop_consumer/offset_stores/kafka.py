@@ -1,0 +1,124 @@
+"""Kafka's own offsets as an offset store: `__consumer_offsets`, by its coordinators.
+
+In: commits of any thread. Out: answers of the coordinators. What a store writes is what Kafka's own
+tools and consumers read, and the other way round. A group that has members is refused. There is no
+`expected`, as no coordinator compares. A commit is one request, and so one batch in Kafka's log;
+but of its partitions a coordinator may refuse some and store the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Self
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.errors import MisuseError
+from coop_consumer.kafka.group_offsets import GroupOffsets
+from coop_consumer.offset_stores import store
+from offsets import Committed, OffsetConflict, OffsetEntry
+
+_ANY_GROUP = "offset-store"
+
+
+class KafkaOffsetStore:
+    """See `OffsetStore`: without `expected` and gap ranges, atomic by request only.
+
+    Args:
+        config: How to reach the brokers, by this library's names and librdkafka's. `group.id` may
+            be missing: each call names its group.
+
+    Raises:
+        ConfigError: For a wrong setting.
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def __init__(self, config: Config | Mapping[str, object]) -> None:
+        if not isinstance(config, Config):
+            config = Config.from_dict({"group.id": _ANY_GROUP, **config})
+        self._offsets = GroupOffsets(config)
+        self._is_closed = False
+
+    def commit(
+        self,
+        group: str,
+        entries: Mapping[TopicPartition, OffsetEntry],
+        expected: Mapping[TopicPartition, int | None] | None = None,
+        *,
+        timeout_s: float = store.TIMEOUT_S,
+    ) -> OffsetConflict | None:
+        """See `OffsetStore`.
+
+        Raises:
+            OffsetsPartlyStoredError: Some partitions were refused, and the others are stored.
+            TopicMissingError: The brokers know none of the topics.
+            GroupInUseError: The group has members.
+        """
+        return self.commit_later(group, entries, expected).result(timeout_s)
+
+    def commit_later(
+        self,
+        group: str,
+        entries: Mapping[TopicPartition, OffsetEntry],
+        expected: Mapping[TopicPartition, int | None] | None = None,
+    ) -> Future[OffsetConflict | None]:
+        """See `OffsetStore`."""
+        commit = store.checked(group, entries, expected)
+        if commit.expected:
+            raise _not_here("expected offsets", "no coordinator compares before it stores")
+        if any(entry.gaps for entry in commit.entries.values()):
+            raise _not_here("gap ranges", "Kafka has no place for them")
+        if self._is_closed:
+            raise store.closed("commit()")
+        answer: Future[OffsetConflict | None] = Future()
+        asked = self._offsets.commit(
+            group, {tp: Committed(it.offset, it.metadata) for tp, it in commit.entries.items()}
+        )
+
+        def told(asked: Future[None]) -> None:
+            error = asked.exception()
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(None)
+
+        asked.add_done_callback(told)
+        return answer
+
+    def fetch(
+        self,
+        group: str,
+        places: Iterable[TopicPartition],
+        *,
+        timeout_s: float = store.TIMEOUT_S,
+    ) -> dict[TopicPartition, OffsetEntry]:
+        """See `OffsetStore`."""
+        wanted = store.checked_places(group, places)
+        if self._is_closed:
+            raise store.closed("fetch()")
+        found = self._offsets.committed(group, wanted).result(timeout_s)
+        return {tp: OffsetEntry(it.offset, it.metadata) for tp, it in found.items()}
+
+    def close(self) -> None:
+        """See `OffsetStore`."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._offsets.close()
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+
+def _not_here(what: str, why: str) -> MisuseError:
+    return MisuseError(
+        "commit()",
+        f"{what} are given, and {why}",
+        "Use a LogOffsetStore",
+        "Nothing was committed",
+    )
