@@ -55,6 +55,8 @@ _BESIDE: Final = Struct("<QI")
 _CRC: Final = Struct("<I")
 
 
+LogEntry: TypeAlias = tuple[int, bytes | None, bytes | None]
+"""Log offset, key and value of a record."""
 Buffer: TypeAlias = "bytes | array[int]"
 
 
@@ -138,9 +140,7 @@ class OffsetTable:
             entry = decode_entry(value)
             self._put(self._number(group, topic, partition), entry)
 
-    def apply_all(
-        self, records: Iterable[tuple[int, bytes | None, bytes | None]]
-    ) -> list[tuple[int, CorruptRecordError]]:
+    def apply_all(self, records: Iterable[LogEntry]) -> list[tuple[LogEntry, CorruptRecordError]]:
         """Take the entries of records, in order. 1 to 2 µs a record of known names.
 
         What is usual is done here, in one loop without calls; `apply` does the rest.
@@ -149,13 +149,14 @@ class OffsetTable:
             records: Log offset, key and value of each.
 
         Returns:
-            The log offset of each record that is none, and why. It has changed nothing.
+            Each record that is none, and why. It has changed nothing.
         """
-        corrupt: list[tuple[int, CorruptRecordError]] = []
+        corrupt: list[tuple[LogEntry, CorruptRecordError]] = []
         groups, topics, beside = self._groups.get, self._topics.get, self._beside
         unpack_key, unpack_value = KEY_HEAD.unpack_from, PLAIN.unpack
         places, offsets, shift, mask, room = self._slots()
-        for log_offset, key, value in records:
+        for record in records:
+            _, key, value = record
             if key and value and len(value) == _PLAIN_VALUE_BYTES and len(key) > _KEY_HEAD_BYTES:
                 version, split, topic_bytes, partition = unpack_key(key)
                 split += _KEY_HEAD_BYTES
@@ -188,7 +189,7 @@ class OffsetTable:
             try:
                 self.apply(key or b"", value or b"")
             except CorruptRecordError as error:
-                corrupt.append((log_offset, error))
+                corrupt.append((record, error))
             places, offsets, shift, mask, room = self._slots()
         return corrupt
 

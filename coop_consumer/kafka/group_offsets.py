@@ -7,9 +7,11 @@ coordinator is not ready (its issue 5040), and appends a NUL to metadata.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -41,13 +43,9 @@ _AT_ONCE = 32
 """Requests of one client under way; others wait for their turn."""
 _PATIENCE_S = 30.0
 """A new broker makes its offsets topic first."""
-_NOT_YET = (
-    kafka_errors.CoordinatorNotAvailableError,
-    kafka_errors.CoordinatorLoadInProgressError,
-    kafka_errors.NotCoordinatorError,
-    kafka_errors.UnstableOffsetCommitError,  # a transaction is being committed
-)
-"""Nothing was done: the same request is sent again."""
+_MAY_PASS = kafka_errors.RetriableError
+"""The same request is sent again, as Kafka's own clients do. If its answer was lost, it sets the
+same offsets twice."""
 _NOT_EMPTY = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.IllegalGenerationError,
@@ -69,6 +67,8 @@ class GroupOffsets:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._lock = threading.Lock()
+        self._pending: set[Future[Any]] | None = set()  # None: closed
         keywords = {
             name: value
             for name, value in config.membership().items()
@@ -121,7 +121,11 @@ class GroupOffsets:
         asked = [Place(tp.topic, tp.partition) for tp in places]
 
         async def ask() -> dict[TopicPartition, Committed]:
-            found = await self._client.committed(group, asked)
+            try:
+                found = await self._client.committed(group, asked)
+            except kafka_errors.TopicAuthorizationFailedError as error:  # it does not say which
+                topics = "topic " + ", ".join(sorted({place.topic for place in asked}))
+                raise AuthorizationError(topics, "read", self._config.user) from error
             return {
                 TopicPartition(*place): Committed(it.offset, metadata_of(it))
                 for place, it in found.items()
@@ -131,32 +135,46 @@ class GroupOffsets:
         return self._begin(group, ask)
 
     def close(self) -> None:
-        """Close the client. May be repeated."""
+        """Close the client; what is under way ends with an error. May be repeated."""
         self._client.close()
+        with self._lock:
+            pending, self._pending = self._pending, None
+        for answer in pending or ():
+            _end(answer, BrokerUnreachableError(self._config.bootstrap_servers, "closed meanwhile"))
 
     def _begin(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         answer: Future[T] = Future()
 
         async def asked() -> None:
             try:
-                answer.set_result(await self._patiently(group, ask))
+                _end(answer, await self._patiently(group, ask))
             except CoopConsumerError as error:
-                answer.set_exception(error)
-            except BaseException as error:  # noqa: BLE001 - also if the loop ends under it
+                _end(answer, error)
+            except Exception as error:  # noqa: BLE001 - it is the answer
                 reason = self._reason(error, f"group {group}")
                 reason.__cause__ = error
-                answer.set_exception(reason)
+                _end(answer, reason)
 
+        with self._lock:
+            if self._pending is None:
+                raise BrokerUnreachableError(self._config.bootstrap_servers, "closed")
+            self._pending.add(answer)
+        answer.add_done_callback(self._forget)
         self._client.begin(asked)
         return answer
 
+    def _forget(self, answer: Future[Any]) -> None:
+        with self._lock:
+            if self._pending is not None:
+                self._pending.discard(answer)
+
     async def _patiently(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Repeat a request while the coordinator has not taken it up."""
+        """Repeat a request while its failure may pass."""
         until_s = monotonic() + _PATIENCE_S
         while True:
             try:
                 return await ask()
-            except (*_NOT_YET, _UNKNOWN):
+            except _MAY_PASS:
                 if monotonic() > until_s:
                     raise
             self._client.forget_coordinator(group)
@@ -171,7 +189,7 @@ class GroupOffsets:
             raise OffsetsPartlyStoredError(
                 group, _listed(stored), _listed(refused), error.__name__.removesuffix("Error")
             )
-        if issubclass(error, _NOT_YET):
+        if issubclass(error, _MAY_PASS) and error is not _UNKNOWN:
             raise error
         if issubclass(error, _NOT_EMPTY):
             raise GroupInUseError(group, ("one that is alive",))
@@ -190,6 +208,15 @@ class GroupOffsets:
             case _:
                 detail = f"{where}: {type(error).__name__}: {error}"
                 return BrokerUnreachableError(self._config.bootstrap_servers, detail)
+
+
+def _end(answer: Future[T], outcome: T | Exception) -> None:
+    """Answer, unless the caller has cancelled it or the client was closed."""
+    with suppress(InvalidStateError):
+        if isinstance(outcome, Exception):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)
 
 
 def _listed(places: Collection[Place]) -> str:

@@ -78,6 +78,8 @@ class KafkaOffsetStore:
 
         def told(asked: Future[None]) -> None:
             error = asked.exception()
+            if not answer.set_running_or_notify_cancel():
+                return
             if error is not None:
                 answer.set_exception(error)
             else:
