@@ -16,10 +16,11 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.group_offsets import GroupOffsets
+from coop_consumer.logs.kafka_log import config_of
 from coop_consumer.offset_stores import store
 from offsets import Committed, OffsetConflict, OffsetEntry
 
-_ANY_GROUP = "offset-store"
+_NO_GROUP = "offset-store"
 
 
 class KafkaOffsetStore:
@@ -35,9 +36,7 @@ class KafkaOffsetStore:
     """
 
     def __init__(self, config: Config | Mapping[str, object]) -> None:
-        if not isinstance(config, Config):
-            config = Config.from_dict({"group.id": _ANY_GROUP, **config})
-        self._offsets = GroupOffsets(config)
+        self._offsets = GroupOffsets(config_of(config, _NO_GROUP))
         self._is_closed = False
 
     def commit(

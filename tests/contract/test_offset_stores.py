@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -17,8 +18,10 @@ from coop_consumer.errors import (
     OffsetsPartlyStoredError,
     TopicMissingError,
 )
+from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.offset_stores import (
     KafkaOffsetStore,
+    LogOffsetStore,
     MemoryOffsetStore,
     OffsetConflict,
     OffsetEntry,
@@ -26,7 +29,7 @@ from coop_consumer.offset_stores import (
 )
 from coop_consumer.status.errors import GroupInUseError
 from offsets import OffsetRange
-from tests.conftest import MakeTopic
+from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import committed
 
@@ -155,7 +158,7 @@ class OffsetStoreContract:
         assert store.fetch(group, places) == {}
 
     @pytest.mark.parametrize(
-        ("name", "topic", "partition", "message"),
+        ("name", "place_topic", "partition", "message"),
         [
             ("", "orders", 0, "group '': its name has 0 bytes, not 1 to 32767"),
             ("g" * 32_768, "orders", 0, "has 32768 bytes"),
@@ -167,9 +170,9 @@ class OffsetStoreContract:
         ],
     )
     def test_a_name_that_cannot_be_is_refused_by_every_call(
-        self, new: NewStore, name: str, topic: str, partition: int, message: str
+        self, new: NewStore, name: str, place_topic: str, partition: int, message: str
     ) -> None:
-        store, place = new(), TopicPartition(topic, partition)
+        store, place = new(), TopicPartition(place_topic, partition)
         with pytest.raises(MisuseError, match=message):
             store.commit_later(name, {place: OffsetEntry(1)})
         with pytest.raises(MisuseError, match=message):
@@ -258,7 +261,8 @@ class ComparingContract(OffsetStoreContract):
         at_once = threading.Barrier(callers)
 
         def increment(number: int) -> list[int]:
-            store, made = stores[number % 2], []
+            store = stores[number % 2]
+            made: list[int] = []
             at_once.wait()
             while len(made) < 5:
                 known = store.fetch(group, [place]).get(place)
@@ -325,6 +329,29 @@ class TestMemory(ComparingContract):
         store = MemoryOffsetStore()
         yield lambda: store
         store.close()
+
+
+class TestLogInMemory(ComparingContract, DurableContract):
+    """The rules of the store and of its commit logs, without a broker."""
+
+    @pytest.fixture
+    def new(self) -> Iterator[NewStore]:
+        partitions = [MemoryPartition(number=number, lock=threading.Lock()) for number in range(2)]
+        with ExitStack() as stores:
+            names = map(str, count())
+            yield lambda: stores.enter_context(LogOffsetStore.in_memory(partitions, next(names)))
+
+
+@pytest.mark.integration
+class TestLog(ComparingContract, DurableContract):
+    """Over commit logs on a broker."""
+
+    @pytest.fixture
+    def new(self, bootstrap: str, topic: MakeTopic) -> Iterator[NewStore]:
+        offsets, names = topic(2, config={"cleanup.policy": "compact"}), map(str, count())
+        client = {"bootstrap.servers": bootstrap}
+        with ExitStack() as stores:
+            yield lambda: stores.enter_context(LogOffsetStore(client, offsets, next(names)))
 
 
 @pytest.mark.integration

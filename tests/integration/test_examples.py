@@ -109,6 +109,18 @@ def test_kv_store_without_asking_the_log_returns_old_values(bootstrap: str, tmp_
     assert unexplained(calls_of(history.read_text().splitlines())) is not None
 
 
+def test_an_offset_store_that_is_killed_has_all_offsets_of_a_commit_or_none(
+    bootstrap: str,
+) -> None:
+    told = run(bootstrap, "offset_store", "--topic", fresh("offsets"), "--kills", "4")
+    found = re.findall(r"kill -9, number \d: 100 offsets at \{(\d+)\}\n", told)
+    assert len(found) == 4, told
+    assert sorted(map(int, found)) == [int(it) for it in found]
+    assert re.search(r"who expects 3 finds OffsetEntry\(offset=\d+, metadata='commit \d+'", told), (
+        told
+    )
+
+
 def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told

@@ -39,7 +39,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         coop_consumer.Consumer  # noqa: B018
 
 
-@pytest.mark.parametrize("module", ["coop_consumer", "coop_consumer.core.member", "offsets"])
+@pytest.mark.parametrize(
+    "module",
+    ["coop_consumer", "coop_consumer.core.member", "coop_consumer.offset_stores", "offsets"],
+)
 def test_importing_a_pure_room_loads_no_client(module: str) -> None:
     code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = subprocess.run(
@@ -85,3 +88,13 @@ def test_every_name_can_be_had_without_any_extra() -> None:
         [sys.executable, "-c", WITHOUT_EXTRAS], check=False, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_the_offset_stores_are_where_their_list_says() -> None:
+    stores = import_module("coop_consumer.offset_stores")
+
+    assert sorted(stores.__all__) == sorted(stores._HOMES)
+    for name, home in stores._HOMES.items():
+        assert getattr(stores, name) is getattr(import_module(home), name)
+    with pytest.raises(AttributeError, match="no attribute 'Store'"):
+        stores.Store  # noqa: B018

@@ -1,0 +1,257 @@
+"""An offset store over commit logs: all or none, and compared before it is committed.
+
+In: commits of any thread. Out: answers once they are in the log. Each partition of a topic is a
+`CommitLog` whose state is an `OffsetTable`. A group's offsets lie in one partition, so all commits
+of a group have one order. One append holds what many callers have committed meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Self
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.placement import partition_of
+from coop_consumer.errors import MisuseError
+from coop_consumer.kafka.topics import Topics
+from coop_consumer.logs.commit_log import CommitLog, Denied
+from coop_consumer.logs.kafka_log import config_of
+from coop_consumer.logs.memory_log import MemoryPartition
+from coop_consumer.logs.records import Conflict
+from coop_consumer.offset_stores import store
+from coop_consumer.offset_stores.machine import OffsetMachine, records_of, size_record
+from coop_consumer.offset_stores.waiting import CommitQueue, Unfit, WaitingCommit, unfit
+from offsets import OffsetConflict, OffsetEntry
+
+OpenLog = Callable[[int, OffsetMachine], CommitLog]
+
+
+class LogOffsetStore:
+    """See `OffsetStore`. A log partition is read when a group that lies in it is first named.
+
+    Args:
+        config: How to reach the brokers, by this library's names and librdkafka's. `group.id` may
+            be missing: each call names its group.
+        topic: Holds the offsets, and nothing else. Its number of partitions must never change.
+        name: Of this store: whoever opens a store of the same name for the same topic, ends it.
+
+    Raises:
+        ConfigError: For a wrong setting.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def __init__(self, config: Config | Mapping[str, object], topic: str, name: str) -> None:
+        checked = config_of(config, name)
+        partitions = Topics(checked).describe([topic], verb="written")[topic].partitions
+
+        def open_log(number: int, machine: OffsetMachine) -> CommitLog:
+            return CommitLog.open(checked, topic, number, name, machine)
+
+        self._begin(topic, partitions, open_log)
+
+    @classmethod
+    def in_memory(cls, partitions: Sequence[MemoryPartition], name: str) -> Self:
+        """A store over partitions in memory, which several stores may share."""
+        new = cls.__new__(cls)
+        new._begin(
+            "memory",
+            len(partitions),
+            lambda number, machine: CommitLog.in_memory(partitions[number], name, machine),
+        )
+        return new
+
+    def _begin(self, topic: str, partitions: int, open_log: OpenLog) -> None:
+        self._topic = topic
+        self._open_log = open_log
+        self._locks = [threading.Lock() for _ in range(partitions)]
+        self._lanes: list[_OffsetLane | None] = [None] * partitions
+        self._is_closed = False
+
+    def commit(
+        self,
+        group: str,
+        entries: Mapping[TopicPartition, OffsetEntry],
+        expected: Mapping[TopicPartition, int | None] | None = None,
+        *,
+        timeout_s: float = store.TIMEOUT_S,
+    ) -> OffsetConflict | None:
+        """See `OffsetStore`."""
+        return self.commit_later(group, entries, expected).result(timeout_s)
+
+    def commit_later(
+        self,
+        group: str,
+        entries: Mapping[TopicPartition, OffsetEntry],
+        expected: Mapping[TopicPartition, int | None] | None = None,
+    ) -> Future[OffsetConflict | None]:
+        """See `OffsetStore`. The first call for a log partition waits until that is read."""
+        commit = store.checked(group, entries, expected)
+        lane = self._lane(group, "commit()")
+        try:
+            lane.machine.table.check_room(group, (place.topic for place in commit.entries))
+        except ValueError as error:
+            raise store.full(error) from error
+        waiting = WaitingCommit(commit, records_of(commit), Future())
+        lane.add(waiting)
+        return waiting.answer
+
+    def fetch(
+        self,
+        group: str,
+        places: Iterable[TopicPartition],
+        *,
+        timeout_s: float = store.TIMEOUT_S,
+    ) -> dict[TopicPartition, OffsetEntry]:
+        """See `OffsetStore`. It asks the log for its end first, so it costs a request."""
+        wanted = store.checked_places(group, places)
+        lane = self._lane(group, "fetch()")
+        return lane.log.read(lambda: lane.machine.table.found(group, wanted), timeout_s=timeout_s)
+
+    def snapshot(self) -> None:
+        """Write a snapshot of each log partition that was read: the next store starts from it."""
+        for lane in self._lanes:
+            if lane is not None:
+                lane.log.snapshot()
+
+    def close(self) -> None:
+        """See `OffsetStore`."""
+        self._is_closed = True
+        for number, lock in enumerate(self._locks):
+            with lock:
+                lane, self._lanes[number] = self._lanes[number], None
+            if lane is not None:
+                lane.close()
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def _lane(self, group: str, call: str) -> _OffsetLane:
+        """The log partition of a group, read if it was not."""
+        number = partition_of(group.encode(), len(self._lanes))
+        lane = self._lanes[number]
+        if lane is not None:
+            return lane
+        with self._locks[number]:
+            if self._is_closed:
+                raise store.closed(call)
+            lane = self._lanes[number]
+            if lane is None:
+                lane = self._lanes[number] = self._opened(number)
+            return lane
+
+    def _opened(self, number: int) -> _OffsetLane:
+        machine = OffsetMachine(f"{self._topic}-{number}")
+        log = self._open_log(number, machine)
+        try:
+            self._check_size(log, machine)
+        except BaseException:
+            log.close()
+            raise
+        return _OffsetLane(log, machine)
+
+    def _check_size(self, log: CommitLog, machine: OffsetMachine) -> None:
+        """The log says of how many partitions it was one when it was first used, or is told."""
+        size = len(self._lanes)
+        while not (known := log.read(lambda: machine.partitions)):
+            log.append([size_record(size)])
+        if known != size:
+            raise MisuseError(
+                f"LogOffsetStore({self._topic})",
+                f"the topic had {known} partitions when it was first used, and has {size} now, so "
+                "offsets of many groups are not where they would be looked for",
+                "Make a new topic, and commit the groups' offsets there",
+            )
+
+
+class _OffsetLane:
+    """One log partition and the commits that wait for it. At most one append is under way."""
+
+    def __init__(self, log: CommitLog, machine: OffsetMachine) -> None:
+        self.log = log
+        self.machine = machine
+        self._lock = threading.Lock()
+        self._queue = CommitQueue()
+        self._is_appending = False
+        self._is_closed = False
+
+    def add(self, waiting: WaitingCommit) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise store.closed("commit()")
+            self._queue.add(waiting)
+            if self._is_appending:
+                return
+            self._is_appending = True
+        self._append_next()
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+        self.log.close()  # ends the append under way, and that ends the others
+
+    def _append_next(self) -> None:
+        """Append the next batch; called by whoever has set `_is_appending`."""
+        while True:
+            with self._lock:
+                batch = self._queue.take()
+                if not batch:
+                    self._is_appending = False
+                    return
+            try:
+                asked = self._asked(batch)
+            except Exception as error:  # noqa: BLE001 - it is the answer
+                _fail(batch, store.closed("commit()") if self._is_closed else error)
+            else:
+                asked.add_done_callback(partial(self._answered, batch))
+                return
+
+    def _asked(self, batch: Sequence[WaitingCommit]) -> Future[Any]:
+        def check() -> Unfit | None:
+            return unfit(batch, self.machine.table.get)
+
+        records = [record for waiting in batch for record in waiting.records]
+        if not records:
+            return self.log.read_later(check)
+        is_careful = any(waiting.commit.expected for waiting in batch)
+        return self.log.append_later(records, check=check if is_careful else None)
+
+    def _answered(self, batch: Sequence[WaitingCommit], done: Future[Any]) -> None:
+        """Called on the log's thread."""
+        error = done.exception()
+        if error is not None:
+            _fail(batch, error)
+        else:
+            found = done.result()
+            if isinstance(found, Denied):
+                found = found.reason
+            if isinstance(found, Unfit):
+                self._settle(batch, found)
+            elif isinstance(found, Conflict):  # another store's append, which we have applied
+                self._settle(batch, None)
+            else:
+                for waiting in batch:
+                    waiting.answer.set_result(None)
+        self._append_next()
+
+    def _settle(self, batch: Sequence[WaitingCommit], found: Unfit | None) -> None:
+        """Answer what is decided; the rest is next."""
+        conflicts = found.conflicts if found else {}
+        rest = [waiting for index, waiting in enumerate(batch) if index not in conflicts]
+        with self._lock:
+            self._queue.give_back(rest, found.fitting if found else None)
+        for index, conflict in conflicts.items():
+            batch[index].answer.set_result(conflict)
+
+
+def _fail(batch: Sequence[WaitingCommit], error: BaseException) -> None:
+    for waiting in batch:
+        waiting.answer.set_exception(error)

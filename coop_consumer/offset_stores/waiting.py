@@ -1,0 +1,108 @@
+"""Commits that wait for one log partition, and which of them go together. Pure; one thread.
+
+In: commits in the order of their callers, and the newest entries. Out: batches to append as one,
+and conflicts. A commit sees what those before it in its batch will have written. If only that
+contradicts what it expects, it waits until they are written: a caller is never told of an entry
+that may not come to be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+
+from assignors import TopicPartition
+from coop_consumer.logs.records import NewRecord
+from offsets import OffsetCommit, OffsetConflict, OffsetEntry
+from offsets.offset_entry import Lookup
+
+RECORDS_MAX: Final = 10_000
+"""Records of one append, unless a single commit has more."""
+
+OffsetAnswer = Future[OffsetConflict | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingCommit:
+    """A commit, its records, and where its caller waits."""
+
+    commit: OffsetCommit
+    records: Sequence[NewRecord]
+    answer: OffsetAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why a batch cannot be appended as it is.
+
+    Attributes:
+        conflicts: By the index in the batch: these are decided.
+        fitting: How many of the others, from the first, can be appended together.
+    """
+
+    conflicts: dict[int, OffsetConflict]
+    fitting: int
+
+
+class CommitQueue:
+    """The commits of one log partition, first come, first served."""
+
+    __slots__ = ("_most", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[WaitingCommit] = deque()
+        self._most: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, waiting: WaitingCommit) -> None:
+        """The next one."""
+        self._waiting.append(waiting)
+
+    def take(self) -> list[WaitingCommit]:
+        """The next batch; whoever does not wait any more is left out."""
+        batch: list[WaitingCommit] = []
+        size, most = 0, self._most or RECORDS_MAX
+        while self._waiting and len(batch) < most:
+            size += len(self._waiting[0].records)
+            if batch and size > RECORDS_MAX:
+                break
+            waiting = self._waiting.popleft()
+            if waiting.answer.running() or waiting.answer.set_running_or_notify_cancel():
+                batch.append(waiting)
+        self._most = None
+        return batch
+
+    def give_back(self, batch: Sequence[WaitingCommit], fitting: int | None = None) -> None:
+        """What was not appended is next again; if told so, only so many of it together."""
+        self._waiting.extendleft(reversed(batch))
+        self._most = fitting
+
+
+def unfit(batch: Sequence[WaitingCommit], look_up: Lookup) -> Unfit | None:
+    """What keeps a batch from being appended; None: nothing does.
+
+    Args:
+        batch: In order.
+        look_up: The newest entry of a place.
+    """
+    written: dict[tuple[str, TopicPartition], OffsetEntry] = {}
+
+    def newest(group: str, place: TopicPartition) -> OffsetEntry | None:
+        return written.get((group, place)) or look_up(group, place)
+
+    conflicts: dict[int, OffsetConflict] = {}
+    for index, waiting in enumerate(batch):
+        commit = waiting.commit
+        conflict = commit.conflict(newest)
+        if conflict is None:
+            written |= {(commit.group, place): entry for place, entry in commit.entries.items()}
+        elif any((commit.group, place) in written for place in commit.expected):
+            return Unfit(conflicts, index - len(conflicts))
+        else:
+            conflicts[index] = conflict
+    return Unfit(conflicts, len(batch) - len(conflicts)) if conflicts else None

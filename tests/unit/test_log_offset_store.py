@@ -1,0 +1,92 @@
+"""The offset store over commit logs, on partitions in memory: what a broker is not needed for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from assignors import TopicPartition
+from coop_consumer.core.placement import partition_of
+from coop_consumer.errors import MisuseError
+from coop_consumer.logs.memory_log import MemoryPartition
+from coop_consumer.logs.records import NewRecord
+from coop_consumer.offset_stores import LogOffsetStore, OffsetEntry
+from coop_consumer.offset_stores.machine import records_of
+from offsets import OffsetCommit
+from tests.support.journal import WAIT_S
+
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def partitions_of(count: int) -> list[MemoryPartition]:
+    return [MemoryPartition(number=number, lock=threading.Lock()) for number in range(count)]
+
+
+@pytest.fixture
+def stores() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_topic_that_has_grown_is_refused_as_groups_would_not_be_found(stores: ExitStack) -> None:
+    partitions = partitions_of(3)
+    small = stores.enter_context(LogOffsetStore.in_memory(partitions[:2], "small"))
+    group = next(it for it in map(str, range(99)) if partition_of(it.encode(), 2) == 1)
+    moved = next(it for it in map(str, range(99)) if partition_of(it.encode(), 3) == 1)
+    small.commit(group, {A: OffsetEntry(1)})
+    grown = stores.enter_context(LogOffsetStore.in_memory(partitions, "grown"))
+
+    message = "had 2 partitions when it was first used, and has 3 now"
+    with pytest.raises(MisuseError, match=message):
+        grown.fetch(moved, [A])
+    with pytest.raises(MisuseError, match=message):
+        grown.commit(moved, {A: OffsetEntry(1)})
+
+
+def test_all_commits_of_a_group_are_in_the_partition_that_its_name_says(stores: ExitStack) -> None:
+    partitions = partitions_of(4)
+    store = stores.enter_context(LogOffsetStore.in_memory(partitions, "one"))
+    for number in range(20):
+        store.commit(f"group-{number}", {A: OffsetEntry(number)})
+    for partition in partitions:
+        partition.write_markers()
+    for number in range(20):
+        key = records_of(OffsetCommit(f"group-{number}", {A: OffsetEntry(number)}, {}))[0].key
+        holders = [
+            at for at, it in enumerate(partitions) if any(key == r.key for _, r in it.visible())
+        ]
+        assert holders == [partition_of(f"group-{number}".encode(), 4)]
+
+
+def test_a_corrupt_record_is_named_and_the_last_sound_entry_counts(
+    stores: ExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    partitions = partitions_of(1)
+    one = stores.enter_context(LogOffsetStore.in_memory(partitions, "one"))
+    one.commit("billing", {A: OffsetEntry(41), B: OffsetEntry(7)})
+    one.commit("billing", {A: OffsetEntry(42)})
+    key = records_of(OffsetCommit("billing", {A: OffsetEntry(0)}, {}))[0].key
+    offset = partitions[0].append_plainly(NewRecord(key, b"\x01 torn"))
+    other = stores.enter_context(LogOffsetStore.in_memory(partitions, "other"))
+
+    for store in (one, other):
+        assert store.fetch("billing", [A, B]) == {A: OffsetEntry(42), B: OffsetEntry(7)}
+    assert f"memory-0, offset {offset}: corrupt record, byte 0: a value of 6 bytes" in caplog.text
+    assert one.commit("billing", {A: OffsetEntry(43)}, expected={A: 42}) is None
+    assert other.fetch("billing", [A]) == {A: OffsetEntry(43)}
+
+
+def test_what_callers_commit_while_an_append_is_under_way_shares_the_next_one(
+    stores: ExitStack,
+) -> None:
+    partitions = partitions_of(1)
+    store = stores.enter_context(LogOffsetStore.in_memory(partitions, "one"))
+    store.commit("billing", {A: OffsetEntry(0)})
+    with partitions[0].lock:  # the first append waits
+        asked = [store.commit_later(f"g{n}", {A: OffsetEntry(n)}, {A: None}) for n in range(500)]
+    assert [it.result(WAIT_S) for it in asked] == [None] * 500
+    markers = sum(it.record is None for it in partitions[0].stored)
+    assert markers <= 5, "the size, the first commit, the first of them, and the others"
