@@ -168,6 +168,10 @@ class CommittedReader:
         if start < stable_end:
             found = self._read_to(stable_end, start, APPEND_HEADER, tags_max=1)
         records, tags, position = found
+        # What lies beyond may be the first part of a transaction that was decided meanwhile.
+        while records and records[-1].offset >= stable_end:
+            records.pop()
+        position = min(position, stable_end)
         self._position = position
         self._last_visible = records[-1].offset if records else beyond
         end = max(self.end(), position)

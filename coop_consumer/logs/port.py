@@ -85,7 +85,8 @@ class TransactionalLog(Protocol):
     def read(self, beyond: int) -> StableRead:
         """Visible records above an offset, up to a stable end that is asked for after the call.
 
-        It may return a part of them: it is complete only if `StableRead.is_complete` says so.
+        It may return a part of them, which may end in the midst of a transaction: it is complete
+        only if `StableRead.is_complete` says so. It returns nothing beyond the stable end.
 
         Raises:
             CoopConsumerError: As `KafkaLog.read`; if it is a `RetriableError`, it may pass.

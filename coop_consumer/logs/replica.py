@@ -134,9 +134,11 @@ class Replica:
         end = self._patiently(self._log.end, began_s + timeout_s)
         self._check_end(end)
         since_s, stands_at, fence_after_s = began_s, -1, FENCE_AFTER_MS / 1_000
-        while self._position < end:
+        is_whole = True  # a read of a part may end in the midst of a transaction
+        while self._position < end or not is_whole:
             seen = self._patiently(self._read, began_s + timeout_s)
-            if seen.position >= end or not seen.is_complete:
+            is_whole = seen.is_complete
+            if seen.position >= end or not is_whole:
                 continue
             now_s = monotonic()
             if seen.position != stands_at:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count, takewhile
+
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError
-from coop_consumer.offset_stores import KafkaOffsetStore, OffsetEntry
+from coop_consumer.logs import kafka_reader
+from coop_consumer.offset_stores import KafkaOffsetStore, LogOffsetStore, OffsetEntry
+from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.rights import READ_GROUP, READ_TOPIC, Right, grant
 from tests.support.topics import create_topic
@@ -22,6 +29,36 @@ def orders(secured: EmbeddedBroker, root: AdminClient, group_id: str) -> Job:
     create_topic(root, group_id)
     as_ann = secured.client_config("ann")
     return Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=as_ann)
+
+
+# -- over logs -----------------------------------------------------------------------------------
+
+
+def test_a_commit_of_several_batches_is_seen_as_a_whole(
+    bootstrap: str, topic: MakeTopic, group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch has ten entries, the reader gets one batch at a time, and it reads in parts."""
+    monkeypatch.setattr(kafka_reader, "READ_MAX", 50)
+    small = {"batch.num.messages": 10, "fetch.message.max.bytes": 1_000}
+    config, log = {"bootstrap.servers": bootstrap, **small}, topic(1)
+    places, enough = [TopicPartition("orders", number) for number in range(200)], threading.Event()
+    with ExitStack() as entered:
+        writer = entered.enter_context(LogOffsetStore(config, log, "writer"))
+        reader = entered.enter_context(LogOffsetStore(config, log, "reader"))
+        thread = entered.enter_context(ThreadPoolExecutor(1))
+        entered.callback(enough.set)
+
+        def commit() -> None:
+            for offset in takewhile(lambda _: not enough.is_set(), count()):
+                assert writer.commit(group_id, dict.fromkeys(places, OffsetEntry(offset))) is None
+
+        committing, seen = thread.submit(commit), set[int]()
+        while len(seen) < 10 and not committing.done():
+            offsets = {entry.offset for entry in reader.fetch(group_id, places).values()}
+            assert len(offsets) <= 1
+            seen |= offsets
+        enough.set()
+        committing.result()
 
 
 # -- Kafka's own ---------------------------------------------------------------------------------
