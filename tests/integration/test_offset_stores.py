@@ -8,19 +8,25 @@ from contextlib import ExitStack
 from itertools import count, takewhile
 
 import pytest
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.broker import EmbeddedBroker
-from coop_consumer.errors import AuthorizationError
+from coop_consumer.errors import AppendTooLargeError, AuthorizationError
 from coop_consumer.logs import kafka_reader
 from coop_consumer.offset_stores import KafkaOffsetStore, LogOffsetStore, OffsetEntry
+from offsets import OffsetRange
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
+from tests.support.journal import WAIT_S
 from tests.support.rights import READ_GROUP, READ_TOPIC, Right, grant
+from tests.support.stock import ends, produce
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
+
+PLACES = [TopicPartition("orders", number) for number in range(20)]
 
 
 @pytest.fixture
@@ -59,6 +65,92 @@ def test_a_commit_of_several_batches_is_seen_as_a_whole(
             seen |= offsets
         enough.set()
         committing.result()
+
+
+def test_a_store_starts_from_the_snapshot_and_what_came_behind_it(
+    bootstrap: str, topic: MakeTopic, group_id: str, admin: AdminClient
+) -> None:
+    """The log loses what the snapshot has taken in."""
+    config, log = {"bootstrap.servers": bootstrap}, topic(1)
+    with LogOffsetStore(config, log, "first") as store:
+        for place in PLACES:
+            store.commit_later(group_id, {place: OffsetEntry(1, "m", (OffsetRange(5, 6),))})
+        store.commit(group_id, {})
+        store.snapshot()
+        (end,) = ends(admin, log, 1).values()
+        store.commit(group_id, {PLACES[0]: OffsetEntry(2)})
+    marker = Place(log, 0, end - 1)  # of the last commit that the snapshot has taken in
+    admin.delete_records([marker])[marker].result(WAIT_S)
+
+    with LogOffsetStore(config, log, "second") as store:
+        found = store.fetch(group_id, PLACES)
+        assert found.pop(PLACES[0]) == OffsetEntry(2)
+        assert found == dict.fromkeys(PLACES[1:], OffsetEntry(1, "m", (OffsetRange(5, 6),)))
+        assert store.commit(group_id, {PLACES[0]: OffsetEntry(3)}, {PLACES[0]: 2}) is None
+
+
+def test_a_strangers_record_is_named_and_loses_no_offset(
+    bootstrap: str, topic: MakeTopic, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, log = {"bootstrap.servers": bootstrap}, topic(1)
+    with LogOffsetStore(config, log, "one") as store:
+        store.commit(group_id, {PLACES[0]: OffsetEntry(41)})
+        [(_, offset)] = produce(config, log, ["stranger"])
+        assert store.commit(group_id, {PLACES[0]: OffsetEntry(42)}, {PLACES[0]: 41}) is None
+        assert store.fetch(group_id, PLACES) == {PLACES[0]: OffsetEntry(42)}
+    assert f"{log}-0, offset {offset}: corrupt record, byte 0: " in caplog.text
+
+
+def test_a_commit_too_large_for_a_transaction_is_refused_and_others_go_on(
+    bootstrap: str, topic: MakeTopic, group_id: str
+) -> None:
+    many = {TopicPartition("orders", number): OffsetEntry(1) for number in range(100_001)}
+    with LogOffsetStore({"bootstrap.servers": bootstrap}, topic(1), "one") as store:
+        with pytest.raises(AppendTooLargeError, match="100001"):
+            store.commit(group_id, many)
+        assert store.fetch(group_id, many) == {}
+        assert store.commit(group_id, {PLACES[0]: OffsetEntry(1)}) is None
+
+
+def test_the_next_store_of_a_name_goes_on_and_loses_nothing(
+    bootstrap: str, topic: MakeTopic, group_id: str
+) -> None:
+    """Both live: each takes the id from the other, and each commit is made once."""
+    config, log, place = {"bootstrap.servers": bootstrap}, topic(1), PLACES[0]
+    with LogOffsetStore(config, log, "twin") as one, LogOffsetStore(config, log, "twin") as other:
+        for offset in range(6):
+            store, expected = (one, other)[offset % 2], {place: offset - 1 if offset else None}
+            assert store.commit(group_id, {place: OffsetEntry(offset)}, expected) is None
+        assert one.fetch(group_id, [place]) == {place: OffsetEntry(5)}
+
+
+RIGHTS: list[Right] = [
+    ("TOPIC", "{topic}", "READ"),
+    ("TOPIC", "{topic}", "WRITE"),
+    ("TRANSACTIONAL_ID", "coop-log-*", "WRITE"),
+    ("TOPIC", "{topic}-snapshots", "READ"),
+]
+
+
+def test_a_store_over_logs_needs_no_group(orders: Job, root: AdminClient) -> None:
+    grant(root, orders, RIGHTS)
+    with LogOffsetStore(orders.settings, orders.topic, "one") as store:
+        assert store.commit("any group", {PLACES[0]: OffsetEntry(1)}) is None
+        assert store.fetch("any group", PLACES) == {PLACES[0]: OffsetEntry(1)}
+
+
+@pytest.mark.parametrize(
+    ("right", "named"),
+    [(RIGHTS[0], "topic"), (RIGHTS[1], "topic"), (RIGHTS[2], "transactional")],
+    ids=["READ", "WRITE", "ID"],
+)
+def test_a_right_that_a_store_over_logs_lacks_is_named(
+    orders: Job, root: AdminClient, right: Right, named: str
+) -> None:
+    grant(root, orders, [it for it in RIGHTS if it != right])
+    with pytest.raises(AuthorizationError, match=f"(?i)^{named}.*{right[2].lower()}"):  # noqa: SIM117
+        with LogOffsetStore(orders.settings, orders.topic, "one") as store:
+            store.commit("any group", {PLACES[0]: OffsetEntry(1)})
 
 
 # -- Kafka's own ---------------------------------------------------------------------------------
