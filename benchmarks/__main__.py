@@ -4,7 +4,8 @@ Each case runs on a real broker (COOP_TEST_BOOTSTRAP, or an embedded one), three
 a row a system. Runs of this library and of its peers take turns. Time is counted from the first
 record handled to the last commit. Order, losses and repeats are judged in every run but those of
 `noop`. `gaps`, `scale` and `imports` need no workers: they measure progress records, rebalances,
-and what loading the library takes. `logs` measures conditional appends and bulk loads.
+and what loading the library takes. `logs` measures conditional appends,
+bulk loads and offset stores.
 
 `eos` has handlers that send a record each. It takes turns between our two guarantees; *steps* are
 the times of a transaction's steps, and outputs are judged as a reader of committed records finds

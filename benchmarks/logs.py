@@ -1,4 +1,4 @@
-"""The case `logs`: conditional appends alone and racing, and a bulk load.
+"""The case `logs`: conditional appends alone and racing, a bulk load, and offset stores.
 
 In: a broker. Out: a row each, beside a plain way to write the same without the promise: a
 transaction an append that checks nothing, or an idempotent producer. Those take turns with ours.
@@ -19,6 +19,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from benchmarks.bench import Broker
+from benchmarks.offset_stores import offset_store_rows
 from benchmarks.processes import alone
 from benchmarks.rows import JsonRow
 from benchmarks.topics import made
@@ -51,7 +52,7 @@ def logs(broker: Broker, runs: int) -> list[JsonRow]:
             "figures": {it: round(median(one[it] for one in of), 2) for it in of[0]},
         }
         for name, of in found.items()
-    ]
+    ] + offset_store_rows(broker, runs)
 
 
 def _figures(count: int, times_s: list[float], took_s: float, lost: int = 0) -> Figures:

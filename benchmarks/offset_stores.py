@@ -1,6 +1,6 @@
 """The part of the case `logs` about offset stores: their memory, how they load, what they commit.
 
-In: a broker. Out: figures by name. Memory and loads are of two shapes of a million entries: 1,000
+In: a broker. Out: rows. Memory and loads are of two shapes of a million entries: 1,000
 groups of 20 topics with 50 partitions, and 50,000 groups of 20 topics with one. Commits are of one
 entry each, by 64 callers, each for a group of its own. They wait for each answer, or keep eight
 under way. Kafka's own store does the same job beside: by our client, and by a consumer of
@@ -26,6 +26,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from benchmarks.bench import Broker
 from benchmarks.processes import alone
+from benchmarks.rows import JsonRow
 from benchmarks.topics import made
 from coop_consumer.logs.records import VisibleRecord
 from coop_consumer.offset_stores import (
@@ -39,34 +40,45 @@ from coop_consumer.offset_stores import (
 from coop_consumer.offset_stores.machine import OffsetMachine
 from offsets.offset_codec import encode_entry, encode_place
 
-SHAPES = {"50 partitions": (1_000, 20, 50), "1 partition": (50_000, 20, 1)}
+SHAPES = {
+    "a million entries, 50 partitions a topic": (1_000, 20, 50),
+    "a million entries, 1 partition a topic": (50_000, 20, 1),
+}
 CALLERS, UNDER_WAY, SECONDS = 64, 8, 2.0
 LOG_PARTITIONS = 4
 _PARTITIONS = 16
 _LOAD_AT_ONCE = 1_000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
+Figures = dict[str, float]
 
-def offset_store_figures(broker: Broker, runs: int) -> dict[str, float]:
-    """The medians of some runs; those that commit take turns."""
-    found: dict[str, list[float]] = {}
+
+def offset_store_rows(broker: Broker, runs: int) -> list[JsonRow]:
+    """The medians of some runs; stores that commit take turns."""
+    sizes: dict[str, list[Figures]] = {name: [] for name in SHAPES}
+    rates: dict[str, list[Figures]] = {name: [] for name in COMMITS}
     for _ in range(runs):
-        told: dict[str, float] = {}
         for name, shape in SHAPES.items():
-            figures = alone(tables, shape)
-            told |= {f"{figure}, {name}": value for figure, value in figures.items()}
+            sizes[name].append(alone(tables, shape))
         for name, measure in COMMITS.items():
-            told[f"commits a second, {name}"] = alone(measure, broker.bootstrap)
-        for name, value in told.items():
-            found.setdefault(name, []).append(value)
-    return {name: round(median(values), 1) for name, values in found.items()}
+            rates[name].append({"commits_a_second": alone(measure, broker.bootstrap)})
+    return [
+        {
+            "case": "logs",
+            "system": "kafka" if "Kafka" in name else "ours",
+            "point": name,
+            "runs": runs,
+            "figures": {it: round(median(one[it] for one in of), 1) for it in of[0]},
+        }
+        for name, of in (sizes | rates).items()
+    ]
 
 
 # ── A million entries ──
 
 
-def tables(shape: tuple[int, int, int]) -> dict[str, float]:
-    """What one table of a million entries takes, and how fast it is filled."""
+def tables(shape: tuple[int, int, int]) -> Figures:
+    """What one table of a million entries takes, and how fast one core fills it (CPU time)."""
     groups, topics, partitions = shape
     names = product(range(groups), range(topics), range(partitions))
     value = encode_entry(OffsetEntry(1_000_000_007))
@@ -76,23 +88,23 @@ def tables(shape: tuple[int, int, int]) -> dict[str, float]:
     ]
     before_bytes = _resident_bytes()
     machine = OffsetMachine("offsets-0")
-    begun_s = time.perf_counter()
+    begun_s = time.process_time()
     for at in range(0, len(records), _LOAD_AT_ONCE):
         machine.apply(records[at : at + _LOAD_AT_ONCE])
-    records_s = time.perf_counter() - begun_s
+    records_s = time.process_time() - begun_s
     grown_bytes = _resident_bytes() - before_bytes
     parts = list(map(bytes, machine.snapshot()))
-    begun_s = time.perf_counter()
+    begun_s = time.process_time()
     other = OffsetMachine("offsets-0")
     other.restore(parts)
-    snapshot_s = time.perf_counter() - begun_s
+    snapshot_s = time.process_time() - begun_s
     entries = len(machine.table)
     assert len(other.table) == entries == groups * topics * partitions
     return {
-        "bytes an entry": grown_bytes / entries,
-        "bytes of a snapshot an entry": sum(map(len, parts)) / entries,
-        "entries a second from records": entries / records_s,
-        "entries a second from a snapshot": entries / snapshot_s,
+        "bytes_an_entry": grown_bytes / entries,
+        "bytes_of_a_snapshot_an_entry": sum(map(len, parts)) / entries,
+        "from_records_a_second": entries / records_s,
+        "from_a_snapshot_a_second": entries / snapshot_s,
     }
 
 
@@ -234,12 +246,12 @@ def kafkas_under_way(bootstrap: str) -> float:
 
 
 COMMITS: dict[str, Callable[[str], float]] = {
-    "in memory": in_memory,
-    "1 log, waiting": log_1_waiting,
-    "1 log, 8 under way": log_1_under_way,
-    f"{LOG_PARTITIONS} logs, waiting": log_waiting,
-    f"{LOG_PARTITIONS} logs, 8 under way": log_under_way,
-    "Kafka's own, waiting": kafkas_waiting,
-    "Kafka's own, 8 under way": kafkas_under_way,
-    "Kafka's own, a consumer a caller": by_consumers,
+    "offsets in memory": in_memory,
+    "offsets in 1 log, callers wait": log_1_waiting,
+    "offsets in 1 log, 8 under way": log_1_under_way,
+    f"offsets in {LOG_PARTITIONS} logs, callers wait": log_waiting,
+    f"offsets in {LOG_PARTITIONS} logs, 8 under way": log_under_way,
+    "Kafka's own offsets, callers wait": kafkas_waiting,
+    "Kafka's own offsets, 8 under way": kafkas_under_way,
+    "Kafka's own offsets, a consumer a caller": by_consumers,
 }

@@ -6,6 +6,7 @@ In: figures. Out: dicts that become JSON lines, and a table of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -189,14 +190,17 @@ def table(rows: Sequence[JsonRow]) -> str:
 
 
 def _figures_table(rows: Sequence[JsonRow]) -> str:
-    """A line a figure, a column a point."""
-    lines = [" | ".join(["", *(str(row.get("point", row["system"])) for row in rows)])]
-    lines.append(" | ".join(["---"] * (len(rows) + 1)))
-    lines += [
-        " | ".join([name, *(_plain(row["figures"][name]) for row in rows)])
-        for name in rows[0]["figures"]
-    ]
-    return "".join(f"| {line} |\n" for line in lines)
+    """A line a figure, a column a point; points with other figures have a table of their own."""
+    tables = []
+    for names, alike in groupby(rows, key=lambda row: list(row["figures"])):
+        points = list(alike)
+        heads = [str(row.get("point", row["system"])) for row in points]
+        lines = [" | ".join(["", *heads]), " | ".join(["---"] * (len(points) + 1))]
+        lines += [
+            " | ".join([name, *(_plain(row["figures"][name]) for row in points)]) for name in names
+        ]
+        tables.append("".join(f"| {line} |\n" for line in lines))
+    return "\n".join(tables)
 
 
 def _number(value: float | None, digits: int) -> str:

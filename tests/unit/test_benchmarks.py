@@ -537,3 +537,15 @@ def test_the_time_of_a_session_counts_processes_that_have_left_its_group() -> No
             assert of_session(leader.pid).cpu_s >= of_group(leader.pid).cpu_s + 0.2
         finally:
             os.kill(child, signal.SIGKILL)
+
+
+def test_points_with_other_figures_have_a_table_of_their_own() -> None:
+    rows: list[JsonRow] = [
+        {"case": "logs", "system": "ours", "point": "alone", "figures": {"appends": 200.0}},
+        {"case": "logs", "system": "ours", "point": "racing", "figures": {"appends": 50.0}},
+        {"case": "logs", "system": "ours", "figures": {"bytes": 42.0}},
+    ]
+    assert table(rows) == (
+        "|  | alone | racing |\n| --- | --- | --- |\n| appends | 200 | 50 |\n"
+        "\n|  | ours |\n| --- | --- |\n| bytes | 42 |\n"
+    )
