@@ -225,6 +225,27 @@ def test_the_programs_of_logs_run_by_themselves(bootstrap: str, tmp_path: Path) 
     assert told == {"decisions": "appended at 0\n", "stock": "taken; 7 are left\n"}
 
 
+def test_the_program_of_offset_stores_prints_what_its_page_says(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    topic = fresh("offsets")
+    create_topic(AdminClient({"bootstrap.servers": bootstrap}), topic)
+    [program] = [text for text in blocks("python", "docs/logs.md") if "LogOffsetStore(" in text]
+    program = program.replace("localhost:9092", bootstrap).replace("billing-offsets", topic)
+    (tmp_path / "billing_offsets.py").write_text(program, encoding="utf-8")
+    told = subprocess.run(
+        [sys.executable, "billing_offsets.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    ).stdout
+    assert told.startswith(
+        "42\n{TopicPartition(topic='orders', partition=3): OffsetEntry(offset=42"
+    )
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_tells_how_to_start_it(example: Path) -> None:
     text = example.read_text()
