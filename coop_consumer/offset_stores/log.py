@@ -14,12 +14,14 @@ from functools import partial
 from typing import Any, Self
 
 from assignors import TopicPartition
+from coop_consumer import forks
 from coop_consumer.config import Config
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.topics import Topics
-from coop_consumer.logs.commit_log import CommitLog, Denied
+from coop_consumer.logs.commit_log import CommitLog
 from coop_consumer.logs.kafka_log import config_of
+from coop_consumer.logs.log_thread import Denied
 from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.logs.records import Conflict
 from coop_consumer.offset_stores import store
@@ -69,7 +71,13 @@ class LogOffsetStore:
         self._open_log = open_log
         self._locks = [threading.Lock() for _ in range(partitions)]
         self._lanes: list[_OffsetLane | None] = [None] * partitions
-        self._is_closed = False
+        self._is_closed = self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """Refuse calls in a forked child: threads and clients are its parent's."""
+        forks.keep(self._lanes)
+        self._is_fork = True
 
     def commit(
         self,
@@ -119,6 +127,8 @@ class LogOffsetStore:
 
     def close(self) -> None:
         """See `OffsetStore`."""
+        if self._is_fork:
+            return
         self._is_closed = True
         for number, lock in enumerate(self._locks):
             with lock:
@@ -136,6 +146,8 @@ class LogOffsetStore:
 
     def _lane(self, group: str, call: str) -> _OffsetLane:
         """The log partition of a group, read if it was not."""
+        if self._is_fork:
+            raise forks.misuse(call, f"offset store {self._topic}")
         number = partition_of(group.encode(), len(self._lanes))
         lane = self._lanes[number]
         if lane is not None:
