@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 from assignors import TopicPartition
@@ -30,6 +30,9 @@ from coop_consumer.offset_stores.waiting import CommitQueue, Unfit, WaitingCommi
 from offsets import OffsetConflict, OffsetEntry
 
 OpenLog = Callable[[int, OffsetMachine], CommitLog]
+
+_GROUPS_KEPT = 10_000
+"""Groups whose log partition is known without computing it."""
 
 
 class LogOffsetStore:
@@ -69,6 +72,9 @@ class LogOffsetStore:
     def _begin(self, topic: str, partitions: int, open_log: OpenLog) -> None:
         self._topic = topic
         self._open_log = open_log
+        self._number_of = lru_cache(_GROUPS_KEPT)(  # the hash takes longer than the rest
+            lambda group: partition_of(group.encode(), partitions)
+        )
         self._locks = [threading.Lock() for _ in range(partitions)]
         self._lanes: list[_OffsetLane | None] = [None] * partitions
         self._is_closed = self._is_fork = False
@@ -148,7 +154,7 @@ class LogOffsetStore:
         """The log partition of a group, read if it was not."""
         if self._is_fork:
             raise forks.misuse(call, f"offset store {self._topic}")
-        number = partition_of(group.encode(), len(self._lanes))
+        number = self._number_of(group)
         lane = self._lanes[number]
         if lane is not None:
             return lane
