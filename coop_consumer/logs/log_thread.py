@@ -31,6 +31,7 @@ Check = Callable[[], object | None]
 
 SHARED_MAX = 10_000
 """Records of one append that several callers share."""
+_GATHER_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class LogThread:
         self._appends: deque[AskedAppend] = deque()
         self._follow_s: float | None = None
         self._due_s = 0.0
+        self._company = 1  # how many callers have shared the last append
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -132,21 +134,26 @@ class LogThread:
     def _next(self, *, is_over: bool) -> tuple[list[AskedLook], bool]:
         """All that was asked meanwhile; waits, if there is nothing to do."""
         looks: list[AskedLook] = []
-        may_wait = not self._appends and not is_over
         wait_s = None if self._follow_s is None else max(0.0, self._due_s - monotonic())
+        if self._appends or is_over:
+            wait_s = 0.0
         with suppress(Empty):
             while True:
-                asked = self._asked.get(block=may_wait, timeout=wait_s)
-                may_wait = False
+                asked = self._asked.get(block=wait_s != 0.0, timeout=wait_s)
                 if isinstance(asked, _End):
                     is_over = True
-                elif not asked.answer.set_running_or_notify_cancel():
-                    continue  # nobody waits for it any more
-                elif isinstance(asked, AskedAppend):
-                    self._appends.append(asked)
-                else:
-                    looks.append(asked)
+                elif asked.answer.set_running_or_notify_cancel():  # else nobody waits for it
+                    self._take(asked, looks)
+                # Who was answered just now may ask again at once: wait a moment for all of them.
+                is_waiting = 0 < len(self._appends) < self._company and not looks and not is_over
+                wait_s = _GATHER_S if is_waiting else 0.0
         return looks, is_over
+
+    def _take(self, asked: AskedAppend | AskedLook, looks: list[AskedLook]) -> None:
+        if isinstance(asked, AskedAppend):
+            self._appends.append(asked)
+        else:
+            looks.append(asked)
 
     def _answer(self, looks: Sequence[AskedLook]) -> None:
         failure: BaseException | None = self._replica.broken
@@ -179,6 +186,7 @@ class LogThread:
             if count > SHARED_MAX:
                 break
             found.append(self._appends.popleft())
+        self._company = len(found)
         return found
 
     def _append(self, shared: list[AskedAppend]) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Self
+from typing import Any, Self
 
 from assignors import TopicPartition
+from coop_consumer import forks
 from coop_consumer.config import Config
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.group_offsets import GroupOffsets
@@ -36,8 +37,18 @@ class KafkaOffsetStore:
     """
 
     def __init__(self, config: Config | Mapping[str, object]) -> None:
-        self._offsets = GroupOffsets(config_of(config, _NO_GROUP))
+        self._offsets: Any = GroupOffsets(config_of(config, _NO_GROUP))
         self._is_closed = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """Refuse calls in a forked child: thread and connections are its parent's."""
+        forks.keep(self._offsets)
+        self._offsets = forks.Shut("this call", "an offset store")
+
+    def _check_open(self, call: str) -> None:
+        if self._is_closed:
+            raise store.closed(call)
 
     def commit(
         self,
@@ -68,8 +79,7 @@ class KafkaOffsetStore:
             raise _not_here("expected offsets", "no coordinator compares before it stores")
         if any(entry.gaps for entry in commit.entries.values()):
             raise _not_here("gap ranges", "Kafka has no place for them")
-        if self._is_closed:
-            raise store.closed("commit()")
+        self._check_open("commit()")
         answer: Future[OffsetConflict | None] = Future()
         asked = self._offsets.commit(
             group, {tp: Committed(it.offset, it.metadata) for tp, it in commit.entries.items()}
@@ -96,14 +106,13 @@ class KafkaOffsetStore:
     ) -> dict[TopicPartition, OffsetEntry]:
         """See `OffsetStore`."""
         wanted = store.checked_places(group, places)
-        if self._is_closed:
-            raise store.closed("fetch()")
+        self._check_open("fetch()")
         found = self._offsets.committed(group, wanted).result(timeout_s)
         return {tp: OffsetEntry(it.offset, it.metadata) for tp, it in found.items()}
 
     def close(self) -> None:
         """See `OffsetStore`."""
-        if not self._is_closed:
+        if not self._is_closed and not isinstance(self._offsets, forks.Shut):
             self._is_closed = True
             self._offsets.close()
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 from assignors import TopicPartition
+from coop_consumer import forks
 from coop_consumer.config import Config
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
@@ -29,6 +30,9 @@ from coop_consumer.offset_stores.waiting import CommitQueue, Unfit, WaitingCommi
 from offsets import OffsetConflict, OffsetEntry
 
 OpenLog = Callable[[int, OffsetMachine], CommitLog]
+
+_GROUPS_KEPT = 10_000
+"""Groups whose log partition is known without computing it."""
 
 
 class LogOffsetStore:
@@ -68,9 +72,18 @@ class LogOffsetStore:
     def _begin(self, topic: str, partitions: int, open_log: OpenLog) -> None:
         self._topic = topic
         self._open_log = open_log
+        self._number_of = lru_cache(_GROUPS_KEPT)(  # the hash takes longer than the rest
+            lambda group: partition_of(group.encode(), partitions)
+        )
         self._locks = [threading.Lock() for _ in range(partitions)]
         self._lanes: list[_OffsetLane | None] = [None] * partitions
-        self._is_closed = False
+        self._is_closed = self._is_fork = False
+        forks.watch(self)
+
+    def shut_in_fork(self) -> None:
+        """Refuse calls in a forked child: threads and clients are its parent's."""
+        forks.keep(self._lanes)
+        self._is_fork = True
 
     def commit(
         self,
@@ -120,6 +133,8 @@ class LogOffsetStore:
 
     def close(self) -> None:
         """See `OffsetStore`."""
+        if self._is_fork:
+            return
         self._is_closed = True
         for number, lock in enumerate(self._locks):
             with lock:
@@ -137,7 +152,9 @@ class LogOffsetStore:
 
     def _lane(self, group: str, call: str) -> _OffsetLane:
         """The log partition of a group, read if it was not."""
-        number = partition_of(group.encode(), len(self._lanes))
+        if self._is_fork:
+            raise forks.misuse(call, f"offset store {self._topic}")
+        number = self._number_of(group)
         lane = self._lanes[number]
         if lane is not None:
             return lane

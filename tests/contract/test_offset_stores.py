@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -213,6 +214,29 @@ class DurableContract(OffsetStoreContract):
         store.close()
         ended = [place for place, it in zip(places, asked, strict=True) if not _failed(it)]
         assert set(ended) <= other.fetch(group, places).keys()
+
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    def test_a_forked_child_is_refused_and_its_parent_goes_on(
+        self, new: NewStore, group: str, places: list[TopicPartition]
+    ) -> None:
+        store, other = new(), new()
+        assert store.commit(group, {places[0]: OffsetEntry(1)}) is None
+        pid = os.fork()
+        if pid == 0:
+            refused = 0
+            try:
+                store.commit_later(group, {places[0]: OffsetEntry(2)})
+            except MisuseError as error:
+                refused += "was made before this process" in str(error)
+            try:
+                store.fetch(group, places)
+            except MisuseError as error:
+                refused += "was made before this process" in str(error)
+            store.close()
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
+        assert store.commit(group, {places[1]: OffsetEntry(3)}) is None
+        assert other.fetch(group, places) == {places[0]: OffsetEntry(1), places[1]: OffsetEntry(3)}
 
 
 class ComparingContract(OffsetStoreContract):

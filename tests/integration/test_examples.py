@@ -207,6 +207,24 @@ def test_the_program_of_exactly_once_runs_by_itself(bootstrap: str, tmp_path: Pa
         assert running.wait(TIMEOUT_S) == 0
 
 
+def test_the_programs_of_logs_run_by_themselves(bootstrap: str, tmp_path: Path) -> None:
+    """But for the broker's address and names, which the suite has of its own."""
+    settings = {"bootstrap.servers": bootstrap}
+    names = {"decisions": fresh("decisions"), "stock": fresh("stock")}
+    for name in names.values():
+        create_topic(AdminClient(settings), name)
+    told = {}
+    for topic, name in names.items():
+        found = [it for it in blocks("python", "docs/logs.md") if f'"{topic}", 0' in it]
+        [program] = [it.replace("localhost:9092", bootstrap) for it in found]
+        (tmp_path / "program.py").write_text(program.replace(f'"{topic}"', f'"{name}"'))
+        told[topic] = subprocess.run(
+            [sys.executable, tmp_path / "program.py"],
+            check=True, capture_output=True, text=True, timeout=TIMEOUT_S,
+        ).stdout  # fmt: skip
+    assert told == {"decisions": "appended at 0\n", "stock": "taken; 7 are left\n"}
+
+
 def test_the_program_of_offset_stores_prints_what_its_page_says(
     bootstrap: str, tmp_path: Path
 ) -> None:

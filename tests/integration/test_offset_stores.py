@@ -15,9 +15,9 @@ from assignors import TopicPartition
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AppendTooLargeError, AuthorizationError
 from coop_consumer.logs import kafka_reader
-from coop_consumer.offset_stores import KafkaOffsetStore, LogOffsetStore, OffsetEntry
+from coop_consumer.offset_stores import KafkaOffsetStore, LogOffsetStore, OffsetEntry, OffsetStore
 from offsets import OffsetRange
-from tests.support.brokers import MakeTopic
+from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.rights import READ_GROUP, READ_TOPIC, Right, grant
@@ -177,3 +177,31 @@ def test_a_missing_right_is_named(orders: Job, root: AdminClient, right: Right, 
             store.commit(orders.group, {place: OffsetEntry(42)})
         with pytest.raises(AuthorizationError, match=f"^{missing}.*ann"):
             store.fetch(orders.group, [place])
+
+
+# -- both ----------------------------------------------------------------------------------------
+
+
+def test_what_was_committed_is_there_though_the_broker_was_killed(
+    fresh_broker: MakeBroker,
+) -> None:
+    """Commits that the kill hits are answered once the broker is back, or are an error."""
+    broker = fresh_broker()
+    config = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = AdminClient(config)
+    create_topic(admin, "orders", len(PLACES))
+    create_topic(admin, "offsets", 1)
+    with KafkaOffsetStore(config) as kafkas, LogOffsetStore(config, "offsets", "one") as log:
+        stores: list[OffsetStore] = [kafkas, log]
+        for store in stores:
+            assert store.commit("billing", {PLACES[0]: OffsetEntry(1)}) is None
+        broker.kill()
+        asked = [
+            store.commit_later("billing", {PLACES[0]: OffsetEntry(2), PLACES[1]: OffsetEntry(2)})
+            for store in stores
+        ]
+        broker.restart()
+        assert [it.result(2 * WAIT_S) for it in asked] == [None, None]
+        for store in stores:
+            assert store.fetch("billing", PLACES) == dict.fromkeys(PLACES[:2], OffsetEntry(2))
+            assert store.commit("billing", {PLACES[0]: OffsetEntry(3)}) is None

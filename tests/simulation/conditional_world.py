@@ -21,10 +21,10 @@ from coop_consumer.logs.memory_log import (
     MemoryPartition,
     Phase,
     StoredRecord,
-    WriterState,
 )
 from coop_consumer.logs.port import Landed
 from coop_consumer.logs.records import APPEND_HEADER, NewRecord
+from tests.simulation.never_busy import NeverBusy
 
 STRANGER = "stranger"
 
@@ -340,79 +340,3 @@ def produce_in_vain(it: Publisher) -> None:
 
 def fence(it: Publisher) -> None:
     it.rule.fenced(it.client.end_blocker(it.rule.blocked_at))
-
-
-class NeverBusy(MemoryPartition):
-    """A broker that begins an id's next transaction before the last one's marker is written."""
-
-    def is_busy(self, writer: str) -> bool:  # noqa: ARG002 - as the one that is busy
-        return False
-
-    def has_marker(self, writer: str) -> bool:
-        return self.state_of(writer).phase is Phase.COMMITTING and "/" in writer
-
-    def is_committing(self, writer: str) -> bool:
-        return self.state_of(writer).phase is Phase.COMMITTING
-
-    def decide(self, writer: str, epoch: int, *, is_commit: bool) -> bool:
-        """The transaction goes on under a name of its own, until its marker is written."""
-        known = self.state_of(writer)
-        if known.epoch != epoch:
-            return False
-        if known.phase is Phase.OPEN:
-            own = f"{writer}/{len(self.stored)}"
-            fate = Fate.UNDECIDED if is_commit else Fate.ABORTED
-            self.stored = [
-                it._replace(writer=own, fate=fate)
-                if it.writer == writer and it.fate is Fate.UNDECIDED
-                else it
-                for it in self.stored
-            ]
-            self.writers[writer] = WriterState(epoch)
-            if is_commit:
-                self.writers[own] = WriterState(0, Phase.COMMITTING)
-        return True
-
-    def write_marker(self, writer: str) -> None:
-        self.stored = [
-            it._replace(fate=Fate.VISIBLE) if it.writer == writer else it for it in self.stored
-        ] + [StoredRecord(None, Fate.MARKER, writer)]
-        self.writers[writer] = WriterState(0)
-
-
-def explore(world: World, states_max: int = 5_000_000) -> int:
-    """Visit all states that can be reached; their number.
-
-    Raises:
-        BrokenPromiseError: A promise does not hold, with the steps that lead there.
-    """
-    seen = {hash(world.key)}
-    waiting = [world]
-    while waiting:
-        at = waiting.pop()
-        for step in at.steps():
-            if at.faults + step.faults > at.bounds.faults:
-                continue
-            found = at.copied()
-            found.faults += step.faults
-            found.path = (at.path, step.name)
-            try:
-                step.do(found)
-                found.check()
-            except BrokenPromiseError as error:
-                raise BrokenPromiseError(f"{error}, by:\n{told(found.path)}") from error
-            key = hash(found.key)
-            if key not in seen:
-                seen.add(key)
-                waiting.append(found)
-        assert len(seen) <= states_max, f"more than {states_max} states"
-    return len(seen)
-
-
-def told(path: tuple[Any, ...]) -> str:
-    """The steps, one a line."""
-    names: list[str] = []
-    while path:
-        path, name = path
-        names.append(name)
-    return "\n".join(reversed(names))

@@ -8,13 +8,9 @@ from coop_consumer.core.transaction import Said
 from coop_consumer.logs.conditional import ConditionalAppend
 from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.logs.port import Landed, StableRead
-from tests.simulation.conditional_world import (
-    Bounds,
-    BrokenPromiseError,
-    NeverBusy,
-    World,
-    explore,
-)
+from tests.simulation.conditional_search import explore
+from tests.simulation.conditional_world import Bounds, BrokenPromiseError, World
+from tests.simulation.never_busy import NeverBusy
 
 SOUND = {
     "two publishers": (Bounds(attempts=3), 30_000),
@@ -104,5 +100,5 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 
 def test_the_same_worlds_are_sound_without_the_bugs() -> None:
-    for _, _, bounds in PLANTED.values():
+    for bounds in {it for _, _, it in PLANTED.values()} - {it for it, _ in SOUND.values()}:
         explore(World.new(bounds))

@@ -472,3 +472,22 @@ def test_a_log_that_has_lost_its_end_is_told(partition: MemoryPartition, log: Co
     partition.stored = partition.stored[:1]
     with pytest.raises(LogTokenError, match="the log ends at 1"):
         log.read(lambda: None)
+
+
+def test_callers_who_ask_again_at_once_are_waited_for(partition: MemoryPartition) -> None:
+    """Else those who were answered together would share two appends by turns."""
+    with CommitLog.in_memory(partition, "a", Registers()) as log:
+        ready = threading.Barrier(8)
+
+        def ask() -> None:
+            for number in range(20):
+                ready.wait(WAIT_S)
+                log.append([put("x", number)])
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for it in threads:
+            it.start()
+        for it in threads:
+            it.join()
+    markers = sum(it.record is None for it in partition.stored)
+    assert 20 <= markers < 160, "each caller had an append of its own"

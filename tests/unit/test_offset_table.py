@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from assignors import TopicPartition
@@ -10,6 +12,7 @@ from offsets import offset_table as module
 from offsets.offset_codec import encode_entry, encode_place
 
 ORDERS = [TopicPartition("orders", number) for number in range(50)]
+PLAIN = encode_entry(OffsetEntry(10**9))
 RICH = OffsetEntry(43, "in file 7", (OffsetRange(45, 47), OffsetRange(50, 50)))
 
 
@@ -133,3 +136,25 @@ def test_names_without_end_are_refused_before_they_are_committed(
         table.check_room("group-1", ["orders", "totals"])
     with pytest.raises(CorruptRecordError, match="no room for another"):
         table.apply(encode_place(b"group-2", b"orders", 0), encode_entry(RICH))
+
+
+@pytest.mark.parametrize(("groups", "topics", "partitions"), [(50, 20, 50), (2_500, 20, 1)])
+def test_an_entry_takes_no_more_than_64_bytes_whatever_the_shape(
+    groups: int, topics: int, partitions: int
+) -> None:
+    """50,000 of them: the arrays have just grown, so they are as empty as they ever are."""
+    records = [
+        (0, encode_place(b"consumer-group-%05d" % g, b"topic-%02d" % t, p), PLAIN)
+        for g in range(groups)
+        for t in range(topics)
+        for p in range(partitions)
+    ]
+    tracemalloc.start()
+    try:
+        table = OffsetTable()
+        table.apply_all(records)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(table) == 50_000
+    assert 32 < taken / len(table) <= 64
