@@ -489,5 +489,6 @@ def test_callers_who_ask_again_at_once_are_waited_for(partition: MemoryPartition
             it.start()
         for it in threads:
             it.join()
+    partition.write_markers()
     markers = sum(it.record is None for it in partition.stored)
     assert 20 <= markers < 160, "each caller had an append of its own"
