@@ -16,6 +16,7 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
+    ConfigError,
     CoopConsumerError,
     LogBlockedError,
     NoTransactionsError,
@@ -45,8 +46,17 @@ _QUEUE_MIN = 1_000_000
 
 
 def config_of(config: Config | Mapping[str, object], name: str) -> Config:
-    """The configuration of a log's clients; no group is needed, so the name stands in for it."""
+    """The configuration of a log's clients; no group is needed, so the name stands in for it.
+
+    Raises:
+        ConfigError: For a bad setting, or a configuration for librdkafka alone: the transactions
+            of publishers that died are ended by kafka-python.
+    """
     if isinstance(config, Config):
+        if not config.both_clients:
+            raise ConfigError(
+                "both_clients", "=False is for librdkafka alone", "Make the Config without it"
+            )
         return config
     return Config.from_dict({"group.id": name, **config})
 

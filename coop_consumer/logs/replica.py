@@ -166,6 +166,12 @@ class Replica:
 
     def _take_in(self, seen: StableRead) -> None:
         self._check_end(seen.end)
+        if seen.first_offset > self._position:
+            raise self._unfit(
+                f"is needed: this state is as of offset {self._position - 1}, and the log begins "
+                f"at offset {seen.first_offset} now",
+                "Close this log and open it again, so that it begins with the newest snapshot",
+            )
         if seen.records:
             self._apply(seen.records)
         self._position = max(self._position, seen.position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,12 +14,19 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.errors import (
     LogRecreatedError,
+    MisuseError,
     PublisherFencedError,
     RecordTooLargeError,
     SnapshotError,
 )
-from coop_consumer.logs import Applied, CommitLog, Conflict, NewRecord
-from coop_consumer.logs.records import LogToken
+from coop_consumer.logs import (
+    Applied,
+    CommitLog,
+    ConditionalProducer,
+    Conflict,
+    LogToken,
+    NewRecord,
+)
 from coop_consumer.logs.snapshot_topic import SnapshotTopic
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
@@ -169,6 +177,44 @@ def test_a_log_without_its_beginning_and_without_a_snapshot_is_refused(
     truncate(admin, name, {0: 2})
     with pytest.raises(SnapshotError, match="is missing, and the log begins at offset 2"):
         opened("b")
+
+
+def test_a_state_that_the_logs_beginning_has_overtaken_does_not_go_on(
+    opened: Open, admin: AdminClient, name: str
+) -> None:
+    late, machine = opened("late")
+    late.append([put("x", 1)])
+    other, _ = opened("b")
+    for number in range(5):
+        other.append([put("y", number)])
+    token = other.snapshot()
+    truncate(admin, name, {0: token.offset + 1})
+    other.append([put("z", 1)])
+    with pytest.raises(SnapshotError, match="is needed: this state is as of offset"):
+        late.read(lambda: None)
+    with pytest.raises(SnapshotError, match="Close this log and open it again"):
+        late.append([put("x", 2)])
+    assert machine.values == {"x": 1}
+    _, machine = opened("c")
+    assert machine.values == {"x": 1, "y": 4, "z": 1}
+
+
+def test_a_forked_child_uses_no_log_of_its_parents(opened: Open, bootstrap: str, name: str) -> None:
+    log, _ = opened("a")
+    with ConditionalProducer({"bootstrap.servers": bootstrap}, name, 0, "b") as producer:
+        token = producer.token()
+        child = os.fork()
+        if not child:
+            refused = 0
+            for ask in (log.sync, producer.token, lambda: producer.append([put("x", 1)], token)):
+                try:
+                    ask()
+                except MisuseError:
+                    refused += 1
+            os._exit(0 if refused == 3 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert isinstance(producer.append([put("x", 1)], token), LogToken)
+    assert isinstance(log.append([put("x", 2)]), Conflict)
 
 
 def test_snapshots_of_a_topic_that_was_made_again_are_refused(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -158,6 +161,44 @@ def test_who_is_killed_at_any_step_has_appended_all_or_nothing(
     assert isinstance(again, LogToken) == is_there
     found = [b"another"] if not is_there else [it.value for it in RECORDS]
     assert values(bootstrap, name) == found
+
+
+SLEEPER = """
+import os, signal, sys
+from coop_consumer.logs import ConditionalProducer, NewRecord
+from coop_consumer.logs.kafka_log import KafkaLog
+
+bootstrap, topic = sys.argv[1:]
+real, left = KafkaLog.commit, [True]
+
+def commit(log):
+    if left and left.pop():
+        print("asleep", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return real(log)
+
+KafkaLog.commit = commit
+with ConditionalProducer({"bootstrap.servers": bootstrap}, topic, 0, "sleeper") as producer:
+    end = producer.append([NewRecord(None, b"of the sleeper")], producer.token())
+    print(type(end).__name__, flush=True)
+"""
+
+
+def test_who_sleeps_in_its_transaction_holds_nobody_up_and_learns_of_it(
+    producer: Make, bootstrap: str, name: str
+) -> None:
+    helper = producer("helper")
+    empty = helper.token()
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, bootstrap, name], stdout=subprocess.PIPE, text=True
+    ) as sleeper:
+        assert sleeper.stdout is not None
+        assert sleeper.stdout.readline() == "asleep\n"
+        assert isinstance(helper.append(some("of the helper"), empty), LogToken)
+        sleeper.send_signal(signal.SIGCONT)
+        assert sleeper.stdout.readline() == "Conflict\n"
+        assert sleeper.wait(WAIT_S) == 0
+    assert values(bootstrap, name) == [b"of the helper"]
 
 
 def test_a_commit_without_an_answer_is_looked_up(

@@ -32,6 +32,7 @@ from coop_consumer.logs.memory_log import MemoryClient
 from coop_consumer.logs.port import Landed, StableRead
 from coop_consumer.logs.records import LogToken
 from tests.support.journal import WAIT_S
+from tests.support.linearizable import Call, Kind, unexplained
 from tests.support.registers import Registers, compare_and_set, put
 
 
@@ -489,5 +490,33 @@ def test_callers_who_ask_again_at_once_are_waited_for(partition: MemoryPartition
             it.start()
         for it in threads:
             it.join()
+    partition.write_markers()
     markers = sum(it.record is None for it in partition.stored)
     assert 20 <= markers < 160, "each caller had an append of its own"
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_read_up_to_the_last_stable_offset_alone_would_be_old(is_right: bool) -> None:
+    """The judge of histories tells the two ends apart: an answer comes before its marker."""
+    partition = MemoryPartition(lock=threading.RLock(), late_markers=True)
+
+    class Client(MemoryClient):
+        def end(self) -> int:
+            return self.partition.end if is_right else self.partition.stable_end
+
+    machine = Registers()
+    with (
+        CommitLog.in_memory(partition, "leader", Registers()) as leader,
+        CommitLog(Client(partition, "other"), machine) as other,
+    ):
+        assert isinstance(leader.append([put("x", "1")]), Applied)
+        answer = other.read_later(lambda: machine.values.get("x"))
+        if not is_right:
+            answer.result(WAIT_S)
+        partition.write_marker("leader")
+        value = answer.result(WAIT_S)
+    history = [
+        Call("x", Kind.PUT, "1", began=0, ended=1),
+        Call("x", Kind.GET, value, began=2, ended=3),
+    ]
+    assert (unexplained(history) is None) == is_right
