@@ -20,6 +20,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── WorkerImportError
     │   ├── MisuseError
     │   ├── BatchConflictError
+    │   ├── LogConflictError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
@@ -49,6 +50,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
         ├── ProcessingStoppedError
         ├── HandlerOverdueError
         ├── DataLossError
+        ├── InputGoneError
         ├── TopicRecreatedError
         ├── PublisherFencedError
         └── FencedError
@@ -335,6 +337,25 @@ class BatchConflictError(SetupError):
         return (
             f"sink {self.name}, batch {self.batch}: {self.problem}. This attempt wrote nothing, "
             f"because records could be missing or double after it. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class LogConflictError(SetupError):
+    """A log, or a commit, is not what the single writer of this name has left there.
+
+    `problem` continues "<writer>, <place>"; `remedy` is a sentence without its full stop.
+    """
+
+    writer: str
+    place: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.writer}, {self.place}: {self.problem}. Nothing was written, because records "
+            f"could be missing or double after it. {self.remedy}."
         )
 
 
@@ -707,6 +728,32 @@ class DataLossError(FatalError):
             f"offsets [{self.first}-{self.last}]: removed from the log before they were "
             f"processed, by retention or a truncation. {now} "
             f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
+        )
+
+
+@dataclass(eq=False)
+class InputGoneError(FatalError):
+    """A single writer has to go on at an offset that its input does not have (any more).
+
+    `low` and `end` are the input's first offset, and that of its next record.
+    """
+
+    writer: str
+    topic: str
+    partition: int
+    offset: int
+    low: int
+    end: int
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        return (
+            f"{self.writer}: goes on at offset {self.offset} of "
+            f"{_place(self.topic, self.partition)}, which begins at {self.low} and ends at "
+            f"{self.end}. Retention has removed what is missing, a truncation has cut it off, or "
+            "the topic was made again. Nothing was written. To accept the loss, set "
+            "on.data.loss=warn for this start; check the topic's retention against the lag."
         )
 
 

@@ -37,6 +37,7 @@ from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from coop_consumer.patterns.messages import copy_to, headers_in
 from coop_consumer.patterns.seen import IDENTITY, Seen, identity_of
+from coop_consumer.patterns.seen_in import note_records
 from offsets import OffsetRange
 
 TRANSACTION_RECORDS = 20_000
@@ -224,11 +225,8 @@ def _seen(
     low, end = _offset(topics, target, EARLIEST), _offset(topics, target, LATEST)
     begin = max(low, reached, 0 if order.look_back is None else end - order.look_back)
     if begin < end:
-        for messages, _ in read_slice(order.config, target, OffsetRange(begin, end - 1)):
-            for message in messages:
-                found = identity_of(headers_in(message), order.identity)
-                if found is not None:
-                    seen.add(*found)
+        offsets = OffsetRange(begin, end - 1)
+        note_records(order.config, target, offsets, order.identity, seen, patience_s=AWAY_S)
     return end, seen
 
 
