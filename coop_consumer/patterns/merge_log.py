@@ -27,7 +27,7 @@ from coop_consumer.kafka.log_end import log_end
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.tail import Tail
-from coop_consumer.patterns.merging import Order, Run, differences, runs_of
+from coop_consumer.patterns.merging import Order, InputRun, differences, runs_of
 from coop_consumer.patterns.messages import headers_in
 from coop_consumer.patterns.single_writer import SingleWriter
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
@@ -217,7 +217,7 @@ class MergeLog(SingleWriter):
         self._bound_what_is_held()
         return MergedBatch(tuple(messages), offset + 1)
 
-    def _run(self, offset: int, run: Run) -> list[Message]:
+    def _run(self, offset: int, run: InputRun) -> list[Message]:
         held, found = self._held.get(run.tp, deque()), []
         while held and held[0][1].offset() <= run.last:
             found.append(held.popleft()[1])

@@ -20,7 +20,7 @@ from assignors import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class InputRun:
     """Records of one input that were taken one after the other, `count` of them."""
 
     tp: TopicPartition
@@ -40,7 +40,7 @@ class Order:
     """
 
     begin: Mapping[TopicPartition, int]
-    runs: tuple[Run, ...]
+    runs: tuple[InputRun, ...]
     ids: Mapping[str, str]
 
     def after(self) -> dict[TopicPartition, int]:
@@ -69,7 +69,7 @@ class Order:
             }
             inputs = list(begin)
             runs = tuple(
-                Run(inputs[int(at)], int(first), int(last), int(count))
+                InputRun(inputs[int(at)], int(first), int(last), int(count))
                 for at, first, last, count in told["runs"]
             )
             ids = {str(name): str(topic_id) for name, topic_id in told["ids"].items()}
@@ -78,7 +78,7 @@ class Order:
         return cls(begin, runs, ids)
 
 
-def runs_of(places: Iterable[tuple[TopicPartition, int]]) -> tuple[Run, ...]:
+def runs_of(places: Iterable[tuple[TopicPartition, int]]) -> tuple[InputRun, ...]:
     """The runs of records, given as (input, offset) in the order of their arrival.
 
     >>> a, b = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -88,11 +88,11 @@ def runs_of(places: Iterable[tuple[TopicPartition, int]]) -> tuple[Run, ...]:
     found = []
     for tp, group in groupby(places, key=itemgetter(0)):
         offsets = [offset for _, offset in group]
-        found.append(Run(tp, offsets[0], offsets[-1], len(offsets)))
+        found.append(InputRun(tp, offsets[0], offsets[-1], len(offsets)))
     return tuple(found)
 
 
-def differences(run: Run, offsets: Iterable[int]) -> str:
+def differences(run: InputRun, offsets: Iterable[int]) -> str:
     """In which way an input is not any more what it was; "" if it is.
 
     Args:
