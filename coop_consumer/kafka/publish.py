@@ -42,6 +42,7 @@ readers wait as long behind its transaction."""
 ANY_PARTITION = -1
 
 _CALL_S = 10.0
+_LOOK_S = 2.0
 _REPORT_S = 60.0
 _AGAIN_S = 0.1
 _SERVE_EVERY = 500
@@ -81,9 +82,9 @@ class Publisher:
     """
 
     def __init__(self, config: Config, name: str, group: str = "") -> None:
-        self.name = name
+        self.name, self._group = name, group or name
         self._user = config.user
-        own = replace(config, group_id=group or name, isolation_level=IsolationLevel.READ_COMMITTED)
+        own = replace(config, group_id=self._group, isolation_level=IsolationLevel.READ_COMMITTED)
         with making(config):
             self._producer: Any = Producer(_settings(own, name), logger=client_log)
             self._consumer: Any = _silent_member(own)
@@ -225,6 +226,8 @@ class Publisher:
         try:
             return _retried(call)
         except KafkaException as error:
+            if error.args[0].txn_requires_abort() and self._failure is None:
+                self._producer.poll(_AGAIN_S)  # the report of the record that failed may wait
             failure = self._failure
             if failure is not None:  # a record failed; the transaction fails because of it
                 raise failure from error
@@ -233,6 +236,8 @@ class Publisher:
     def _reason(self, error: KafkaError, where: str) -> CoopConsumerError:
         if error.code() in _FENCED:
             return PublisherFencedError(self.name, error.str())
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return translated(error, f"group {self._group}", self._user, "read")
         return translated(error, where, self._user, "write")
 
     def close(self) -> None:
@@ -280,7 +285,15 @@ def _marks(
     asked = [Place(it.topic, it.partition) for it in places]
 
     def ask(timeout_s: float) -> list[Place]:
-        told = consumer.committed(asked, timeout_s)
+        try:
+            told = consumer.committed(asked, min(timeout_s, _LOOK_S))
+        except KafkaException as error:
+            # A missing right to the group only times out here; librdkafka tells it to who polls.
+            event = consumer.poll(0)
+            refusal = None if event is None else event.error()
+            if refusal is not None and refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise KafkaException(refusal) from error
+            raise
         for place in told:
             if place.error is not None:
                 raise KafkaException(place.error)

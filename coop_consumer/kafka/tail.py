@@ -98,8 +98,10 @@ class Tail:
             self.positions[tp] = max(self.positions[tp], offset)
         elif error.code() in _OUT_OF_RANGE:
             raise self._gone(tp)
-        else:
-            told = translated(error, f"topic {tp.topic}", self._config.user, "read")
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # it is in no group
+            topics = {it.topic for it in self.positions}
+            where = f"topic {tp.topic or ', '.join(sorted(topics))}"  # some errors name none
+            told = translated(error, where, self._config.user, "read")
             if not isinstance(told, BrokerUnreachableError):  # librdkafka retries those
                 raise told
         return False

@@ -27,7 +27,7 @@ from coop_consumer.kafka.log_end import log_end
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.tail import Tail
-from coop_consumer.patterns.merging import Order, InputRun, differences, runs_of
+from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
 from coop_consumer.patterns.messages import headers_in
 from coop_consumer.patterns.single_writer import SingleWriter
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
@@ -89,19 +89,19 @@ class MergeLog(SingleWriter):
         position: int = 0,
     ) -> None:
         inputs = tuple(inputs)
-        super().__init__(config, name, read=inputs, written=(merge_log,))
+        if not inputs or len(set(inputs)) < len(inputs) or merge_log in inputs:
+            raise MisuseError(
+                f"MergeLog {name}",
+                "inputs= are none, or one is named twice, or one is the merge log",
+                "Name each input once",
+            )
         self._inputs, self._merge_log = inputs, merge_log
+        super().__init__(config, name, read=inputs, written=(merge_log,))
         self._orders: deque[tuple[int, Order]] = deque()
         self._held: dict[TopicPartition, deque[tuple[int, Any]]] = {}
         self._arrivals = 0
         self._is_awaited = False  # whether an order of ours is not readable yet
         try:
-            if not inputs or len(set(inputs)) < len(inputs) or merge_log in inputs:
-                raise MisuseError(  # noqa: TRY301 - the publisher is closed below
-                    f"MergeLog {name}",
-                    "inputs= are none, or one is named twice, or one is the merge log",
-                    "Name each input once",
-                )
             begin = self._begin(position)
             self._tail = Tail(self._config, name, {**begin, merge_log: position})
         except BaseException:
@@ -123,9 +123,9 @@ class MergeLog(SingleWriter):
             )
         self._tip = end.end
         found: dict[TopicPartition, int] = {}
-        if end.last is not None and (end.last.offset() or 0) < position:
+        if end.last is not None:
             found = self._order_in(end.last).after()
-        elif end.last is not None:
+        if end.last is not None and (end.last.offset() or 0) >= position:
             offsets = OffsetRange(position, end.last.offset() or 0)
             for messages, _ in read_slice(
                 self._config, self._merge_log, offsets, patience_s=AWAY_S

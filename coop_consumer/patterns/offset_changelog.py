@@ -21,7 +21,6 @@ from typing import Any, Generic, Self, cast, overload
 from assignors import TopicPartition
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
-from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.patterns.any_output import WithOutputs
@@ -103,26 +102,22 @@ class OffsetChangelog(WithOutputs, Generic[State]):
         initial: Callable[[], State] = cast("Callable[[], State]", dict),  # noqa: B008 - no call
         apply: Apply[State] = cast("Apply[State]", set_value),  # noqa: B008 - no call
     ) -> None:
-        super().__init__(config, name, read=(source, changelog))
         self._source, self._changelog = source, changelog
         self._apply = apply
-        self._config.refuse_output(changelog.topic)
-        self._config = for_batches_of(self._config, self._topics, changelog.topic)
+        super().__init__(config, name, read=(source,), written=(changelog,))
         try:
-            self._check_keeps()
             self.state, self.offset = self._restored(Folded(initial()))
         except BaseException:
             self.close()
             raise
 
-    def _check_keeps(self) -> None:
-        """See that the changelog keeps what a restore needs; trust its maker if it may not be seen.
+    def _check_settings(self, place: TopicPartition, settings: Mapping[str, str]) -> None:
+        """See that the changelog keeps all that a restore needs; trust it if nothing is told.
 
         Raises:
             MisuseError: It does not.
         """
-        name, settings = self._changelog.topic, self._topics.settings_of(self._changelog.topic)
-        policy = settings.get("cleanup.policy", "")
+        name, policy = place.topic, settings.get("cleanup.policy", "")
         bounds = {it: settings.get(it, "-1") for it in ("retention.ms", "retention.bytes")}
         problem = remedy = ""
         if "compact" in policy and not self._has_values():

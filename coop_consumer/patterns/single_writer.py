@@ -18,7 +18,7 @@ from assignors import TopicPartition
 from coop_consumer.config import Config, IsolationLevel, OnDataLoss, sendable
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
-from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.errors import AuthorizationError, ConfigError, MisuseError
 from coop_consumer.kafka.log_end import log_end, offset_of
 from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.publish import Publisher
@@ -58,7 +58,7 @@ class SingleWriter:
         config: One dict of dotted names, as for a consumer, without group.id.
         name: The transactional.id, and the group of the commits. One for each partition written.
         read: The partitions that are read.
-        written: The partitions whose end has to stay, so no compacted ones.
+        written: The partitions that are written, and read at the start.
         begin: As users give it, to be checked.
 
     Raises:
@@ -88,7 +88,7 @@ class SingleWriter:
         for place in written:
             self._config.refuse_output(place.topic)
             self._look_up(place, is_written=True)
-            self._refuse_compacted(place)
+            self._check_settings(place, self._topics.settings_of(place.topic))
             self._config = for_batches_of(self._config, self._topics, place.topic)
         self._is_usable = True
         # From here on earlier writers of the name can commit nothing more: what is read is final.
@@ -107,7 +107,7 @@ class SingleWriter:
             yield
         self._is_usable = True
 
-    def _look_up(self, place: TopicPartition, *, is_written: bool = False) -> TopicFacts:
+    def _look_up(self, place: TopicPartition, *, is_written: bool = False) -> None:
         facts = self._topics.describe([place.topic], verb="written" if is_written else "consumed")[
             place.topic
         ]
@@ -118,11 +118,21 @@ class SingleWriter:
                 f"{place.partition}",
                 f"Name one from 0 to {facts.partitions - 1}",
             )
+        # A missing right would be noticed late: an empty partition can be read without it.
+        allowed = {*self._topics.allowed(place.topic)}
+        for operation in ("READ", "WRITE") if is_written else ("READ",):
+            if allowed and not {operation, "ALL"} & allowed:
+                where = f"topic {place.topic}"
+                raise AuthorizationError(where, operation.lower(), self._config.user)
         self._facts[place.topic] = facts
-        return facts
 
-    def _refuse_compacted(self, place: TopicPartition) -> None:
-        if "compact" in self._topics.settings_of(place.topic).get("cleanup.policy", ""):
+    def _check_settings(self, place: TopicPartition, settings: Mapping[str, str]) -> None:
+        """See that a written topic keeps what the next start needs; trust it if nothing is told.
+
+        Raises:
+            MisuseError: It does not.
+        """
+        if "compact" in settings.get("cleanup.policy", ""):
             raise MisuseError(
                 f"{self._kind} {self.name}",
                 f"{place.topic} is compacted: its last record may go, and tells where to go on",
