@@ -1,4 +1,4 @@
-"""Each pattern's example, killed at every step: its outputs are as if it never had been."""
+"""Each pattern's example, and a cleaning, killed at every step: as if they never had been."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.kafka.publish import marks_of
-from coop_consumer.patterns import OffsetChangelog
+from coop_consumer.patterns import OffsetChangelog, with_source
 from coop_consumer.patterns.folding import POSITION
 from tests.support.journal import WAIT_S
 from tests.support.stepping import kill_at_every_step
@@ -90,7 +90,7 @@ def test_exclusive_producer(bootstrap: str, write: Write, read: Read) -> None:
     steps = 24
     topic = write(steps, [("", b"a"), ("", b"b"), ("", b"c")], "-copies")
     config = {"bootstrap.servers": bootstrap}
-    check(kill_at_every_step("exclusive_producer", config, topic, steps, BATCH=2), steps)
+    check(kill_at_every_step("examples.exclusive_producer", config, topic, steps, BATCH=2), steps)
     for number, found in enumerate(read(f"{topic}-copies", steps)):
         assert [value for _, value in found] == [b"a", b"b", b"c"], f"killed at {number}"
 
@@ -100,7 +100,7 @@ def test_paired_offsets(bootstrap: str, write: Write, read: Read) -> None:
     steps = 52
     topic = write(steps, [("", b"a b"), ("", b""), ("", b"c d e")], "-words")
     config = {"bootstrap.servers": bootstrap}
-    check(kill_at_every_step("paired_offsets", config, topic, steps, PUBLISH=2), steps)
+    check(kill_at_every_step("examples.paired_offsets", config, topic, steps, PUBLISH=2), steps)
     for number, found in enumerate(read(f"{topic}-words", steps)):
         words = [b"a", b"b", b"c", b"d", b"e"]
         assert [value for _, value in found] == words, f"killed at {number}"
@@ -110,7 +110,7 @@ def test_checkpoint(bootstrap: str, write: Write, read: Read) -> None:
     steps = 30
     topic = write(steps, [("", b"5"), ("", b"7"), ("", b"-2")], "-totals")
     config = {"bootstrap.servers": bootstrap}
-    check(kill_at_every_step("checkpoint", config, topic, steps, BATCH=2), steps)
+    check(kill_at_every_step("examples.checkpoint", config, topic, steps, BATCH=2), steps)
     totals: dict[bytes, list[bytes]] = {}
     for found in read(f"{topic}-totals", steps):
         for key, value in found:
@@ -130,7 +130,7 @@ def test_offset_changelog(bootstrap: str, write: Write, read: Read, policy: str)
     views = [("", page) for page in (b"p", b"q", b"p", b"p")]
     topic = write(steps, views, "-changes", config=kept)
     config = {"bootstrap.servers": bootstrap}
-    check(kill_at_every_step("offset_changelog", config, topic, steps, BATCH=3), steps)
+    check(kill_at_every_step("examples.offset_changelog", config, topic, steps, BATCH=3), steps)
     for number, found in enumerate(read(f"{topic}-changes", steps)):
         counts = [(key, value) for key, value in found if key != POSITION]
         wanted = [(b"p", b"1"), (b"q", b"1"), (b"p", b"2"), (b"p", b"3")]
@@ -148,10 +148,25 @@ def test_merge_log(bootstrap: str, write: Write, read: Read) -> None:
     topic = write(steps, inputs, "-order", "-merged")
     config = {"bootstrap.servers": bootstrap}
     constants = {"EACH": 3, "PUBLISH": 2}
-    check(kill_at_every_step("merge_log", config, topic, steps, **constants), steps)
+    check(kill_at_every_step("examples.merge_log", config, topic, steps, **constants), steps)
     for number, merged in enumerate(read(f"{topic}-merged", steps)):
         found = [value for _, value in merged]
         assert len(found) == 6, f"killed at {number}: {found}"
         for kind in (b"order", b"payment"):
             own = [it for it in found if it.startswith(kind)]
             assert own == [kind + b" %d" % it for it in range(3)], f"killed at {number}: {found}"
+
+
+def test_a_cleaning(bootstrap: str, write: Write, read: Read) -> None:
+    steps = 30
+    topic = write(steps, [], "", "-clean")
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for number in range(steps):
+        for offset in (0, 1, 0, 2, 1, 3):
+            headers = [*with_source([], TopicPartition("orders", 0), offset)]
+            producer.produce(topic, b"%d" % offset, partition=number, headers=[*headers])
+    assert producer.flush(WAIT_S) == 0
+    config = {"bootstrap.servers": bootstrap}
+    check(kill_at_every_step("tests.support.cleaner", config, topic, steps), steps)
+    for number, found in enumerate(read(f"{topic}-clean", steps)):
+        assert [value for _, value in found] == [b"0", b"1", b"2", b"3"], f"killed at {number}"

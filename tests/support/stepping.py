@@ -1,7 +1,7 @@
-"""An example that is killed before and after each of its calls to a transactional Producer.
+"""A module that is killed before and after each of its calls to a transactional Producer.
 
-`python -m tests.support.stepping PLAN`, with a plan as JSON. Partition n of the example's topics
-belongs to the run that is killed at step n; then the example runs again there, to its end. Out: for
+`python -m tests.support.stepping PLAN`, with a plan as JSON. Partition n of the module's topics
+belongs to the run that is killed at step n; then the module runs again there, to its end. Out: for
 each partition a line, `killed` or `ended`. Children are forked off a process that has no clients.
 """
 
@@ -34,19 +34,19 @@ _AT_ONCE = 12
 
 
 def kill_at_every_step(
-    example: str, config: Mapping[str, Any], topic: str, steps: int, **constants: int
+    module: str, config: Mapping[str, Any], topic: str, steps: int, **constants: int
 ) -> list[bool]:
     """Whether the run of each partition was killed; False: it ended before its step came.
 
     Args:
-        example: A module of `examples`; its `run(config, topic, partition)` does all that is left.
+        module: Its `run(config, topic, partition)` does all that is left, as in `examples`.
         config: For it.
         topic: For it.
         steps: How many partitions its topics have.
         constants: Of the module, to be changed.
     """
     plan = {
-        "example": example,
+        "module": module,
         "config": dict(config),
         "topic": topic,
         "steps": steps,
@@ -85,7 +85,7 @@ class _Stepping:
 
 
 def _run(plan: Mapping[str, Any], number: int, kill_at: int | None) -> None:
-    module = import_module(f"examples.{plan['example']}")
+    module = import_module(plan["module"])
     for name, value in plan["constants"].items():
         assert hasattr(module, name)
         setattr(module, name, value)
@@ -118,7 +118,7 @@ def _forked(plan: Mapping[str, Any], number: int, kill_at: int | None) -> int:
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    import_module(f"examples.{plan['example']}")
+    import_module(plan["module"])
     waiting = list(range(plan["steps"]))[::-1]
     running: dict[int, tuple[int, bool]] = {}
     was_killed = {}
