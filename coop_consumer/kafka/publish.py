@@ -27,7 +27,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.config import Config, IsolationLevel
-from coop_consumer.errors import CoopConsumerError, PublisherFencedError
+from coop_consumer.errors import CoopConsumerError, MisuseError, PublisherFencedError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
@@ -201,9 +201,10 @@ class Publisher:
         Args:
             place: An existing partition, of any topic.
             offset: Becomes the group's committed offset there.
-            text: Goes with it; at most 4 KB.
+            text: Goes with it; by default brokers take 4,095 characters.
 
         Raises:
+            MisuseError: The text is too long for the brokers.
             PublisherFencedError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         marks = [Place(place.topic, place.partition, offset, text)]
@@ -236,6 +237,13 @@ class Publisher:
     def _reason(self, error: KafkaError, where: str) -> CoopConsumerError:
         if error.code() in _FENCED:
             return PublisherFencedError(self.name, error.str())
+        if error.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+            return MisuseError(
+                f"commit of {self.name}",
+                "its text is longer than the brokers take",
+                "Make it shorter, or have their offset.metadata.max.bytes raised",
+                "The transaction is void",
+            )
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return translated(error, f"group {self._group}", self._user, "read")
         return translated(error, where, self._user, "write")

@@ -18,8 +18,8 @@ from assignors import TopicPartition
 from coop_consumer.errors import MisuseError
 from coop_consumer.patterns.any_output import WithOutputs
 
-STATE_MAX_BYTES = 4_096
-"""Kafka's default of `offset.metadata.max.bytes`."""
+STATE_MAX_BYTES = 4_095
+"""By default brokers refuse 4,096 characters and more (`offset.metadata.max.bytes`)."""
 
 
 def checked_state(writer: str, state: str) -> str:
@@ -90,7 +90,7 @@ class Checkpoint(WithOutputs):
 
         Args:
             offset: Of the next input.
-            state: As of that offset: at most 4,096 bytes.
+            state: As of that offset: at most 4,095 bytes.
 
         Raises:
             MisuseError: The state is too large, the offset lies below an earlier one, or a

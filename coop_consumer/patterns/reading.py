@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import Config, IsolationLevel
+from coop_consumer.errors import DataLossError, InputGoneError
 from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
-from coop_consumer.kafka.topics import LATEST, Topics
+from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from offsets import OffsetRange
 
 if TYPE_CHECKING:
@@ -37,14 +38,21 @@ def committed_records(
         offset: The first one to read.
 
     Raises:
-        DataLossError: The partition does not have some of them any more.
+        InputGoneError: The partition does not have some of them any more.
         ConfigError: For a bad setting.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
     parsed = Config.from_dict({"group.id": READER, **config}, both_clients=False)
     parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
-    end = offset_of(Topics(parsed), place, LATEST, committed=True)
-    if offset < end:
-        reading = read_slice(parsed, place, OffsetRange(offset, end - 1), patience_s=AWAY_S)
+    topics = Topics(parsed)
+    end = offset_of(topics, place, LATEST, committed=True)
+    if offset >= end:
+        return
+    reading = read_slice(parsed, place, OffsetRange(offset, end - 1), patience_s=AWAY_S)
+    try:
         for messages, _ in reading:
             yield from messages
+    except DataLossError as error:
+        low, end = offset_of(topics, place, EARLIEST), offset_of(topics, place, LATEST)
+        where = (place.topic, place.partition, error.first, low, end)
+        raise InputGoneError("committed_records()", *where) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -158,6 +159,22 @@ def test_an_input_is_paused_while_much_of_it_waits(
     assert values(again)[:100] == first
     assert values(again)[100:] == [f"b{number}" for number in range(300)]
     assert any(seen)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_is_refused_and_its_parent_goes_on(merging: Merging) -> None:
+    merging.feed(0, "a")
+    with merging.merge() as merge:
+        child = os.fork()
+        if child == 0:
+            try:
+                merge.next_batch(0.1)
+            except MisuseError:
+                merge.close()  # closes nothing of its parent's
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert values(merging.batches(merge, 1)) == ["a"]
 
 
 @pytest.mark.parametrize("inputs", ["none", "twice", "log"])

@@ -27,6 +27,7 @@ from coop_consumer.patterns import (
     PairedOffsets,
     committed_records,
 )
+from coop_consumer.patterns.checkpoint import STATE_MAX_BYTES
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.single_writers import ALL, COUNTED, FOREVER, Bench, Writer
@@ -156,6 +157,42 @@ def test_a_record_that_is_too_large_voids_its_transaction(bench: Bench, topic: M
     assert bench.values() == []
     with bench.make(PairedOffsets) as pair:
         assert (pair.offset, pair.outputs, pair.drop) == (0, 0, 0)
+
+
+def test_a_state_of_4_kb_is_in_the_commit_and_the_brokers_refuse_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.feed(b"a", b"b")
+    with bench.make(Checkpoint) as checkpoint:
+        checkpoint.commit(1, "x" * STATE_MAX_BYTES)
+    monkeypatch.setattr("coop_consumer.patterns.checkpoint.STATE_MAX_BYTES", 10_000)
+    with bench.make(Checkpoint) as checkpoint:
+        assert (checkpoint.offset, checkpoint.state) == (1, "x" * STATE_MAX_BYTES)
+        with pytest.raises(MisuseError, match=r"offset\.metadata\.max\.bytes"):
+            checkpoint.commit(2, "x" * (STATE_MAX_BYTES + 1))
+    with bench.make(Checkpoint) as checkpoint:
+        assert checkpoint.offset == 1
+
+
+def test_a_last_record_far_below_the_end_is_found(bench: Bench) -> None:
+    """What killed attempts have left there is no record, and takes offsets."""
+    with bench.make(ExclusiveProducer) as writer:
+        bench.go_on(writer)
+    for _ in range(3):
+        with bench.make(ExclusiveProducer) as writer, pytest.raises(ZeroDivisionError):
+            _fail_after(writer, 150)
+    with bench.make(ExclusiveProducer) as writer:
+        assert writer.position == 1
+        bench.go_on(writer)
+    assert bench.values() == [b"out", b"out"]
+
+
+def _fail_after(writer: ExclusiveProducer, count: int) -> None:
+    with writer.transaction():
+        for _ in range(count):
+            writer.put(writer.position, b"void")
+        writer._publisher.send()  # brokers have them
+        1 / 0  # noqa: B018
 
 
 # -- inputs that are gone --------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def test_a_count_of_6_fits_into_a_commit_and_so_do_4_kb() -> None:
 
 
 def test_a_state_that_no_commit_holds_is_refused() -> None:
-    with pytest.raises(MisuseError, match="takes 4098 bytes, and a commit holds 4096"):
+    with pytest.raises(MisuseError, match="takes 4098 bytes, and a commit holds 4095"):
         checked_state("w", "é" * 2_049)
     state: Any = {"count": 6}
     with pytest.raises(MisuseError, match="the state is dict, no text"):
