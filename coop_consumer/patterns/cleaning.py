@@ -30,13 +30,14 @@ from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config, IsolationLevel, checked_topics
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import DataLossError, MisuseError
+from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.own_topics import for_batches_of
-from coop_consumer.kafka.patience import AWAY_S, patiently
+from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.publish import Publisher
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from coop_consumer.patterns.messages import copy_to, headers_in
-from coop_consumer.patterns.seen import IDENTITY, Seen, identity_of
+from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
 from coop_consumer.patterns.seen_in import note_records
 from offsets import OffsetRange
 
@@ -107,10 +108,7 @@ def cleaning_order(
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
     call = f"cleaning {shown(source)}"
-    names = () if isinstance(identity, str | bytes) else tuple(identity)
-    if not names or not all(isinstance(it, str) for it in names) or "" in names:
-        remedy = f"Give the names of one header or more, such as {IDENTITY!r}"
-        raise MisuseError(call, f"identity={shown(identity)}", remedy)
+    names = checked_identity(call, identity)
     if look_back is not None and (type(look_back) is not int or look_back < 1):
         remedy = "Choose a whole number from 1 on, or none to read all of the target"
         raise MisuseError(call, f"look_back={shown(look_back)}", remedy)
@@ -196,20 +194,16 @@ def clean_partition(order: CleaningOrder, number: int) -> Cleaned:
 def _position(
     order: CleaningOrder, topics: Topics, publisher: Publisher, place: TopicPartition
 ) -> int:
-    low = _offset(topics, place, EARLIEST)
+    low = offset_of(topics, place, EARLIEST)
     marked, ids = publisher.marks([place]).get(place, (0, ""))
     if ids != order.ids:  # none, or of a topic that is gone: what is in the target is not copied
         return low
     end = order.ends[place.partition]
     if marked < low:
         raise DataLossError(place.topic, place.partition, WHOLE, marked, low - 1, "stop")
-    if marked > end and marked > _offset(topics, place, LATEST):
+    if marked > end and marked > offset_of(topics, place, LATEST):
         raise DataLossError(place.topic, place.partition, WHOLE, end, marked - 1, "stop")
     return marked
-
-
-def _offset(topics: Topics, place: TopicPartition, spec: Any) -> int:
-    return patiently(lambda: topics.offsets([place], spec), f"offsets of {place}")[place]
 
 
 def _seen(
@@ -222,7 +216,7 @@ def _seen(
     """
     reached, seen = known
     target = TopicPartition(order.target, number)
-    low, end = _offset(topics, target, EARLIEST), _offset(topics, target, LATEST)
+    low, end = offset_of(topics, target, EARLIEST), offset_of(topics, target, LATEST)
     begin = max(low, reached, 0 if order.look_back is None else end - order.look_back)
     if begin < end:
         offsets = OffsetRange(begin, end - 1)

@@ -13,14 +13,13 @@ from typing import Any
 
 from assignors import TopicPartition
 from coop_consumer.config import Config, IsolationLevel
-from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.topics import EARLIEST, Topics
 from coop_consumer.patterns.messages import headers_in
 from coop_consumer.patterns.reading import READER
-from coop_consumer.patterns.seen import IDENTITY, Seen, identity_of
+from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
 from coop_consumer.patterns.seen_in import note_records
 from offsets import OffsetRange
 
@@ -42,11 +41,7 @@ class Deduplicator:
     """
 
     def __init__(self, identity: Sequence[str] = IDENTITY) -> None:
-        names = () if isinstance(identity, str | bytes) else tuple(identity)
-        if not names or not all(isinstance(it, str) for it in names) or "" in names:
-            remedy = f"Give the names of one header or more, such as {IDENTITY!r}"
-            raise MisuseError("Deduplicator()", f"identity={shown(identity)}", remedy)
-        self._names = names
+        self._names = checked_identity("Deduplicator()", identity)
         self._seen = Seen()
 
     def is_new(self, message: Any) -> bool:

@@ -12,12 +12,9 @@ Rights: Read on the inputs, Read and Write on the merge log, Write on the transa
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +24,7 @@ from coop_consumer.kafka.log_end import log_end
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.tail import Tail
+from coop_consumer.patterns.held import HeldRecords
 from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
 from coop_consumer.patterns.messages import headers_in
 from coop_consumer.patterns.single_writer import SingleWriter
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 
 BATCH_RECORDS = 1_000
 """The most records of a batch: their order is one record of the merge log, of 50 KB at most."""
-_HELD_MAX, _HELD_LOW = 10_000, 2_000
-"""An input is paused while so many of its records wait, until only so many do."""
 _POLL_S = 0.1
 
 
@@ -98,8 +94,7 @@ class MergeLog(SingleWriter):
         self._inputs, self._merge_log = inputs, merge_log
         super().__init__(config, name, read=inputs, written=(merge_log,))
         self._orders: deque[tuple[int, Order]] = deque()
-        self._held: dict[TopicPartition, deque[tuple[int, Any]]] = {}
-        self._arrivals = 0
+        self._held: HeldRecords[Message] = HeldRecords()
         self._is_awaited = False  # whether an order of ours is not readable yet
         try:
             begin = self._begin(position)
@@ -155,7 +150,7 @@ class MergeLog(SingleWriter):
                 if batch is not None:
                     self._orders.popleft()
                     return batch
-            elif not self._is_awaited and self._is_at_tip() and any(self._held.values()):
+            elif not self._is_awaited and self._is_at_tip() and self._held:
                 self._record_order()
             left_s = until_s - monotonic()
             if left_s <= 0:
@@ -173,24 +168,15 @@ class MergeLog(SingleWriter):
                 self._orders.append((message.offset() or 0, self._order_in(message)))
                 self._is_awaited = False
             else:
-                self._held.setdefault(tp, deque()).append((self._arrivals, message))
-                self._arrivals += 1
+                self._held.add(tp, message)
         if messages:
-            self._bound_what_is_held()
+            self._pause_what_is_full()
 
-    def _bound_what_is_held(self) -> None:
-        counts = {tp: len(held) for tp, held in self._held.items()}
-        paused = self._tail.paused
-        wanted = {tp for tp in paused if counts.get(tp, 0) > _HELD_LOW}
-        wanted |= {tp for tp, count in counts.items() if count > _HELD_MAX}
-        self._tail.keep_paused(wanted)
+    def _pause_what_is_full(self) -> None:
+        self._tail.keep_paused(self._held.full(self._tail.paused))
 
     def _record_order(self) -> None:
-        arrived = heapq.merge(*self._held.values(), key=itemgetter(0))
-        places = [
-            (TopicPartition(it.topic(), it.partition()), it.offset())
-            for _, it in islice(arrived, BATCH_RECORDS)
-        ]
+        places = self._held.oldest(BATCH_RECORDS)
         ids = {tp.topic: self._id_of(tp) for tp in self._inputs}
         order = Order(self._next, runs_of(places), ids)
         with self._transaction():
@@ -214,13 +200,11 @@ class MergeLog(SingleWriter):
             return None
         messages = [message for run in order.runs for message in self._run(offset, run)]
         self._next.update(after)
-        self._bound_what_is_held()
+        self._pause_what_is_full()
         return MergedBatch(tuple(messages), offset + 1)
 
     def _run(self, offset: int, run: InputRun) -> list[Message]:
-        held, found = self._held.get(run.tp, deque()), []
-        while held and held[0][1].offset() <= run.last:
-            found.append(held.popleft()[1])
+        found = self._held.take(run)
         problem = differences(run, [message.offset() or 0 for message in found])
         if problem:
             raise LogConflictError(

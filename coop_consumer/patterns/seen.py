@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from coop_consumer.config.setting import shown
+from coop_consumer.errors import MisuseError
+
 if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.kafka.publish import Headers
@@ -45,6 +48,19 @@ class Seen:
             return False
         bits[place] |= mask
         return True
+
+
+def checked_identity(call: str, identity: object) -> tuple[str, ...]:
+    """The names of the headers that make an identity.
+
+    Raises:
+        MisuseError: They are no names.
+    """
+    names = tuple(identity) if isinstance(identity, list | tuple) else ()
+    if not names or not all(isinstance(it, str) and it for it in names):
+        remedy = f"Give the names of one header or more, such as {IDENTITY!r}"
+        raise MisuseError(call, f"identity={shown(identity)}", remedy)
+    return names
 
 
 def with_source(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from assignors import TopicPartition
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.patterns import MergedBatch, MergeLog
 from coop_consumer.patterns import merge_log as module
+from coop_consumer.patterns.held import HeldRecords
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 
@@ -138,8 +140,7 @@ def test_an_input_is_paused_while_much_of_it_waits(
     merging: Merging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The recorded orders name the other input first, so this one's records have to wait."""
-    monkeypatch.setattr(module, "_HELD_MAX", 20)
-    monkeypatch.setattr(module, "_HELD_LOW", 5)
+    monkeypatch.setattr(module, "HeldRecords", partial(HeldRecords, records_max=20))
     monkeypatch.setattr(module, "BATCH_RECORDS", 10)
     monkeypatch.setattr("coop_consumer.kafka.tail.BATCH_MAX", 10)
     merging.feed(0, *[f"a{number}" for number in range(100)])
@@ -153,8 +154,7 @@ def test_an_input_is_paused_while_much_of_it_waits(
             batch = merge.next_batch(WAIT_S)
             assert batch is not None
             again.append(batch)
-            held = merge._held.get(merging.inputs[1], ())
-            assert len(held) <= 20 + 10, "what is held is bounded"
+            assert len(merge._held) <= 2 * (20 + 10), "what is held is bounded"
             seen.append(merging.inputs[1] in merge._tail.paused)
     assert values(again)[:100] == first
     assert values(again)[100:] == [f"b{number}" for number in range(300)]

@@ -29,6 +29,7 @@ from coop_consumer.patterns.going_on import (
     resumption,
     within_input,
 )
+from coop_consumer.patterns.held import HeldRecords
 from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
 
@@ -315,3 +316,50 @@ def test_an_input_that_has_changed_since_is_told() -> None:
     assert "has 0 there now" in differences(run, [])
     assert differences(run, [4, 5, 7, 9])
     assert differences(run, [3, 4, 5, 6])
+
+
+# -- records that are held -------------------------------------------------------------------------
+
+
+class Sized:
+    """A record with an offset and a size."""
+
+    def __init__(self, offset: int, size: int = 1) -> None:
+        self._offset, self._size = offset, size
+
+    def offset(self) -> int:
+        return self._offset
+
+    def __len__(self) -> int:
+        return self._size
+
+
+@given(some.lists(some.sampled_from([A, B]), max_size=30), some.integers(1, 40))
+def test_the_oldest_come_in_the_order_of_their_arrival_and_are_taken_by_runs(
+    arrived: list[TopicPartition], count: int
+) -> None:
+    held = HeldRecords[Sized]()
+    places = [(tp, arrived[:at].count(tp)) for at, tp in enumerate(arrived)]
+    for tp, offset in places:
+        held.add(tp, Sized(offset))
+    assert held.oldest(count) == places[:count]
+    runs = runs_of(places[:count])
+    taken = [(run.tp, it.offset()) for run in runs for it in held.take(run)]
+    assert taken == places[:count]
+    assert held.oldest(99) == places[count:]
+    assert len(held) == len(places[count:])
+
+
+@pytest.mark.parametrize(("size", "full_at"), [(1, 11), (30, 4)])
+def test_an_input_is_full_above_a_bound_until_a_fifth_is_left(size: int, full_at: int) -> None:
+    held = HeldRecords[Sized](records_max=10, bytes_max=100)
+    held.add(B, Sized(0))
+    for offset in range(full_at):
+        assert held.full(()) == set()
+        held.add(A, Sized(offset, size))
+    assert held.full(()) == {A}
+    kept = full_at
+    while held.full({A}) == {A}:
+        kept -= 1
+        held.take(InputRun(A, 0, full_at - kept - 1, full_at - kept))
+    assert kept == (2 if size == 1 else 0)
