@@ -152,7 +152,7 @@ class Publisher:
         self._unserved += 1
         if self._unserved >= _SERVE_EVERY:
             self._unserved = 0
-            self._producer.poll(0)
+            self._serve(0)
         until_s = monotonic() + PATIENCE_S
         while True:
             if self._failure is not None:
@@ -168,7 +168,7 @@ class Publisher:
                     headers=list(headers),
                 )
             except BufferError:
-                self._producer.poll(_AGAIN_S)
+                self._serve(_AGAIN_S)
                 if monotonic() > until_s:
                     raise translated(
                         KafkaError(KafkaError._MSG_TIMED_OUT), f"topic {topic}", self._user
@@ -185,18 +185,17 @@ class Publisher:
             CoopConsumerError: A record is refused, or no broker answers.
         """
         until_s = monotonic() + PATIENCE_S
-        while self._producer.flush(_CALL_S):
-            if self._failure is not None or monotonic() > until_s:
-                break
-        else:
-            if self._failure is None:
-                return
+        # Not flush(): if the producer is fenced meanwhile, confluent-kafka's raises a SystemError.
+        while len(self._producer) and self._failure is None and monotonic() < until_s:
+            self._serve(_AGAIN_S)
+        if self._failure is None and not len(self._producer):
+            return
         raise self._failure or translated(
             KafkaError(KafkaError._MSG_TIMED_OUT), f"transactional.id {self.name}", self._user
         )
 
     def mark(self, place: TopicPartition, offset: int, text: str = "") -> None:
-        """Add a mark to the transaction.
+        """Add a mark to the transaction, once brokers have all records so far.
 
         Args:
             place: An existing partition, of any topic.
@@ -205,8 +204,12 @@ class Publisher:
 
         Raises:
             MisuseError: The text is too long for the brokers.
+            CoopConsumerError: A record before it is refused.
             PublisherFencedError, AuthorizationError, BrokerUnreachableError: As they say.
         """
+        # Brokers refuse both while they write the markers of the last transaction. librdkafka asks
+        # again after 20 ms for records, and after 100 ms for marks. So records go first.
+        self.send()
         marks = [Place(place.topic, place.partition, offset, text)]
         member = self._consumer.consumer_group_metadata()
         self._retried(
@@ -222,13 +225,25 @@ class Publisher:
 
         return delivered
 
+    def _serve(self, timeout_s: float) -> None:
+        """Take in reports.
+
+        Raises:
+            PublisherFencedError: It was fenced meanwhile.
+            CoopConsumerError: The producer is of no use any more.
+        """
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:
+            raise self._reason(error.args[0], f"transactional.id {self.name}") from error
+
     def _retried(self, call: Callable[[float], T]) -> T:
         """Call, and call again if the failure may pass; errors in our words."""
         try:
             return _retried(call)
         except KafkaException as error:
             if error.args[0].txn_requires_abort() and self._failure is None:
-                self._producer.poll(_AGAIN_S)  # the report of the record that failed may wait
+                self._serve(_AGAIN_S)  # the report of the record that failed may wait
             failure = self._failure
             if failure is not None:  # a record failed; the transaction fails because of it
                 raise failure from error

@@ -16,7 +16,7 @@ from coop_consumer.kafka.publish import Publisher
 
 
 class Refusing:
-    """A Producer: a broker refuses the record, and its report waits while the mark fails."""
+    """A Producer: a broker refuses the record, and its report waits for who serves it."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.report: Any = None
@@ -29,23 +29,29 @@ class Refusing:
             KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), SimpleNamespace(topic=lambda: topic)
         )
 
-    def send_offsets_to_transaction(self, *_: Any) -> None:
+    def commit_transaction(self, *_: Any) -> None:
         aborts = {"fatal": False, "retriable": False, "txn_requires_abort": True}
-        raise KafkaException(KafkaError(KafkaError._STATE, "Erroneous state", **aborts))
+        raise KafkaException(KafkaError(KafkaError._INCONSISTENT, "see the reports", **aborts))
 
     def poll(self, _: float = 0) -> int:
         if self.report is not None:
             self.report()
+            self.report = None
         return 1
 
+    def __len__(self) -> int:
+        return int(self.report is not None)
 
-def test_a_mark_that_fails_because_of_a_record_names_the_record(
-    monkeypatch: pytest.MonkeyPatch,
+
+@pytest.mark.parametrize("has_mark", [True, False])
+def test_a_record_that_is_refused_is_named_whichever_call_comes_next(
+    monkeypatch: pytest.MonkeyPatch, has_mark: bool
 ) -> None:
-    """librdkafka says of such a mark only "Erroneous state", if the refusal comes meanwhile."""
+    """librdkafka says of that call only "Erroneous state", or "see the reports"."""
     monkeypatch.setattr(publish, "Producer", Refusing)
     config = Config.from_dict({"bootstrap.servers": "localhost:1", "group.id": "g"})
     refused = pytest.raises(RecordTooLargeError, match="topic totals")
     with Publisher(config, "w") as publisher, refused, publisher.transaction():
         publisher.write("totals", b"x" * 2_000)
-        publisher.mark(TopicPartition("orders", 0), 1)
+        if has_mark:
+            publisher.mark(TopicPartition("orders", 0), 1)
