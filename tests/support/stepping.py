@@ -74,6 +74,9 @@ class _Stepping:
         found = getattr(self._producer, name)
         return partial(self._call, name, found) if name in _CALLS else found
 
+    def __len__(self) -> int:
+        return len(self._producer)
+
     def _call(self, name: str, call: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         self._step()
         answer = call(*args, **keywords)
