@@ -6,14 +6,19 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.kafka.publish import marks_of
-from coop_consumer.patterns import OffsetChangelog, with_source
+from coop_consumer.patterns import (
+    Deduplicator,
+    OffsetChangelog,
+    committed_records,
+    with_source,
+)
 from coop_consumer.patterns.folding import POSITION
 from tests.support.journal import WAIT_S
 from tests.support.stepping import kill_at_every_step
@@ -170,3 +175,21 @@ def test_a_cleaning(bootstrap: str, write: Write, read: Read) -> None:
     check(kill_at_every_step("tests.support.cleaner", config, topic, steps), steps)
     for number, found in enumerate(read(f"{topic}-clean", steps)):
         assert [value for _, value in found] == [b"0", b"1", b"2", b"3"], f"killed at {number}"
+
+
+def test_a_reader_of_what_was_repartitioned(bootstrap: str, write: Write, read: Read) -> None:
+    """Its writer repeats after a kill. The reader sees each record once."""
+    steps = 24
+    values = [b"%d" % number for number in range(6)]
+    topic = write(steps, [("", value) for value in values], "-out")
+    config = {"bootstrap.servers": bootstrap}
+    check(kill_at_every_step("tests.support.repartitioner", config, topic, steps), steps)
+    written = sum(map(len, read(f"{topic}-out", steps)))
+    assert written > steps * len(values), "some of them are there twice"
+    for number in range(steps):
+        records, dedup = read_place(config, f"{topic}-out", number), Deduplicator()
+        assert [it.value() for it in records if dedup.is_new(it)] == values, f"killed at {number}"
+
+
+def read_place(config: Mapping[str, object], topic: str, number: int) -> Iterator[Message]:
+    return committed_records(config, TopicPartition(topic, number), 0)
