@@ -92,12 +92,14 @@ def check(killed: list[bool], steps: int) -> None:
 
 
 def test_exclusive_producer(bootstrap: str, write: Write, read: Read) -> None:
-    steps = 24
-    topic = write(steps, [("", b"a"), ("", b"b"), ("", b"c")], "-copies")
+    """Three transactions: from the third on, offsets are no count."""
+    steps = 34
+    values = [b"a", b"b", b"c", b"d", b"e"]
+    topic = write(steps, [("", value) for value in values], "-copies")
     config = {"bootstrap.servers": bootstrap}
     check(kill_at_every_step("examples.exclusive_producer", config, topic, steps, BATCH=2), steps)
     for number, found in enumerate(read(f"{topic}-copies", steps)):
-        assert [value for _, value in found] == [b"a", b"b", b"c"], f"killed at {number}"
+        assert [value for _, value in found] == values, f"killed at {number}"
 
 
 def test_paired_offsets(bootstrap: str, write: Write, read: Read) -> None:
