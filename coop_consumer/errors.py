@@ -27,6 +27,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── SnapshotError
     │   ├── BatchConflictError
     │   ├── OffsetsPartlyStoredError
+    │   ├── LogConflictError
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
@@ -56,6 +57,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
         ├── ProcessingStoppedError
         ├── HandlerOverdueError
         ├── DataLossError
+        ├── InputGoneError
         ├── TopicRecreatedError
         ├── LogRecreatedError
         ├── StateMachineError
@@ -490,6 +492,25 @@ class OffsetsPartlyStoredError(SetupError):
 
 
 @dataclass(eq=False)
+class LogConflictError(SetupError):
+    """A log, or a commit, is not what the single writer of this name has left there.
+
+    `problem` continues "<writer>, <place>"; `remedy` is a sentence without its full stop.
+    """
+
+    writer: str
+    place: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.writer}, {self.place}: {self.problem}. Nothing was written, because records "
+            f"could be missing or double after it. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
 class TopicMissingError(SetupError):
     """A topic that is needed does not exist.
 
@@ -863,6 +884,32 @@ class DataLossError(FatalError):
             f"offsets [{self.first}-{self.last}]: removed from the log before they were "
             f"processed, by retention or a truncation. {now} "
             f"(on.data.loss={self.policy}). {remedy}; check the topic's retention against the lag."
+        )
+
+
+@dataclass(eq=False)
+class InputGoneError(FatalError):
+    """A single writer has to go on at an offset that its input does not have (any more).
+
+    `low` and `end` are the input's first offset, and that of its next record.
+    """
+
+    writer: str
+    topic: str
+    partition: int
+    offset: int
+    low: int
+    end: int
+
+    exit_code = ExitCode.STOPPED
+
+    def __str__(self) -> str:
+        return (
+            f"{self.writer}: goes on at offset {self.offset} of "
+            f"{_place(self.topic, self.partition)}, which begins at {self.low} and ends at "
+            f"{self.end}. Retention has removed what is missing, a truncation has cut it off, or "
+            "the topic was made again. Nothing was written. To accept the loss, set "
+            "on.data.loss=warn for this start; check the topic's retention against the lag."
         )
 
 

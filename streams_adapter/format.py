@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from coop_consumer.kafka.patience import AWAY_S
 from streams_adapter.cluster import check_executors, check_server, is_connect
-from streams_adapter.patience import AWAY_S
 from streams_adapter.slots import SlotsAddress, slots_address
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.options import SourceOptions

@@ -27,6 +27,7 @@ from coop_consumer import forks
 from coop_consumer.admin.planned import Finished, Pending, PlannedGroup
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
+from coop_consumer.kafka.patience import patiently
 from coop_consumer.status.history import done_within
 from streams_adapter.cluster import check_connect, check_executors, check_idle_is_kept
 from streams_adapter.cutting import (
@@ -36,7 +37,6 @@ from streams_adapter.cutting import (
     records_left,
     shares,
 )
-from streams_adapter.patience import patiently
 from streams_adapter.slice_task import Numbers, tried
 from streams_adapter.slices import Slice
 from streams_adapter.slots import slots_of

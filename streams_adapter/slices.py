@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol, cast
 from assignors import KeyRange, TopicPartition
 from coop_consumer import Config
 from coop_consumer.core.record import Message, headers_of
+from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.status.seen import Hashing
 from offsets import OffsetRange, PartitionProgress, RangeProgress
-from streams_adapter.patience import AWAY_S
 
 
 class Noting(Protocol):

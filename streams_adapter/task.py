@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pyspark import TaskContext
 
 from coop_consumer import CoopConsumerError, Worker, WorkerPool
+from coop_consumer.kafka.patience import patiently
 from streams_adapter.control import DRAINED, Address, Report, line_to
-from streams_adapter.patience import patiently
 
 REPORT_S = 0.5
 

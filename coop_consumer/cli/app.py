@@ -40,6 +40,7 @@ COMMANDS = {
     ),
     "reset": CommandEntry("reset", "reset", "Move an empty group to another place: a new epoch."),
     "policy": CommandEntry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
+    "clean": CommandEntry("clean", "clean", "Copy a topic without its repeats."),
     "doctor": CommandEntry("doctor", "doctor", "Check broker, topics, rights and clients."),
     "broker": CommandEntry("broker", "broker", "Start, stop or find a broker in the background."),
 }

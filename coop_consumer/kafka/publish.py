@@ -27,7 +27,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.config import Config, IsolationLevel
-from coop_consumer.errors import CoopConsumerError, PublisherFencedError
+from coop_consumer.errors import CoopConsumerError, MisuseError, PublisherFencedError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
@@ -42,6 +42,7 @@ readers wait as long behind its transaction."""
 ANY_PARTITION = -1
 
 _CALL_S = 10.0
+_LOOK_S = 2.0
 _REPORT_S = 60.0
 _AGAIN_S = 0.1
 _SERVE_EVERY = 500
@@ -81,9 +82,9 @@ class Publisher:
     """
 
     def __init__(self, config: Config, name: str, group: str = "") -> None:
-        self.name = name
+        self.name, self._group = name, group or name
         self._user = config.user
-        own = replace(config, group_id=group or name, isolation_level=IsolationLevel.READ_COMMITTED)
+        own = replace(config, group_id=self._group, isolation_level=IsolationLevel.READ_COMMITTED)
         with making(config):
             self._producer: Any = Producer(_settings(own, name), logger=client_log)
             self._consumer: Any = _silent_member(own)
@@ -151,7 +152,7 @@ class Publisher:
         self._unserved += 1
         if self._unserved >= _SERVE_EVERY:
             self._unserved = 0
-            self._producer.poll(0)
+            self._serve(0)
         until_s = monotonic() + PATIENCE_S
         while True:
             if self._failure is not None:
@@ -167,7 +168,7 @@ class Publisher:
                     headers=list(headers),
                 )
             except BufferError:
-                self._producer.poll(_AGAIN_S)
+                self._serve(_AGAIN_S)
                 if monotonic() > until_s:
                     raise translated(
                         KafkaError(KafkaError._MSG_TIMED_OUT), f"topic {topic}", self._user
@@ -184,30 +185,31 @@ class Publisher:
             CoopConsumerError: A record is refused, or no broker answers.
         """
         until_s = monotonic() + PATIENCE_S
-        # Not flush: where the producer is fenced meanwhile, it raises a SystemError.
+        # Not flush(): if the producer is fenced meanwhile, confluent-kafka's raises a SystemError.
         while len(self._producer) and self._failure is None and monotonic() < until_s:
-            try:
-                self._producer.poll(_AGAIN_S)
-            except KafkaException as error:
-                raise self._reason(error.args[0], f"transactional.id {self.name}") from error
-        if self._failure is not None:
-            raise self._failure
-        if len(self._producer):
-            raise translated(
-                KafkaError(KafkaError._MSG_TIMED_OUT), f"transactional.id {self.name}", self._user
-            )
+            self._serve(_AGAIN_S)
+        if self._failure is None and not len(self._producer):
+            return
+        raise self._failure or translated(
+            KafkaError(KafkaError._MSG_TIMED_OUT), f"transactional.id {self.name}", self._user
+        )
 
     def mark(self, place: TopicPartition, offset: int, text: str = "") -> None:
-        """Add a mark to the transaction.
+        """Add a mark to the transaction, once brokers have all records so far.
 
         Args:
             place: An existing partition, of any topic.
             offset: Becomes the group's committed offset there.
-            text: Goes with it; at most 4 KB.
+            text: Goes with it; by default brokers take 4,095 characters.
 
         Raises:
+            MisuseError: The text is too long for the brokers.
+            CoopConsumerError: A record before it is refused.
             PublisherFencedError, AuthorizationError, BrokerUnreachableError: As they say.
         """
+        # Brokers refuse both while they write the markers of the last transaction. librdkafka asks
+        # again after 20 ms for records, and after 100 ms for marks. So records go first.
+        self.send()
         marks = [Place(place.topic, place.partition, offset, text)]
         member = self._consumer.consumer_group_metadata()
         self._retried(
@@ -223,11 +225,25 @@ class Publisher:
 
         return delivered
 
+    def _serve(self, timeout_s: float) -> None:
+        """Take in reports.
+
+        Raises:
+            PublisherFencedError: It was fenced meanwhile.
+            CoopConsumerError: The producer is of no use any more.
+        """
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:
+            raise self._reason(error.args[0], f"transactional.id {self.name}") from error
+
     def _retried(self, call: Callable[[float], T]) -> T:
         """Call, and call again if the failure may pass; errors in our words."""
         try:
             return _retried(call)
         except KafkaException as error:
+            if error.args[0].txn_requires_abort() and self._failure is None:
+                self._serve(_AGAIN_S)  # the report of the record that failed may wait
             failure = self._failure
             if failure is not None:  # a record failed; the transaction fails because of it
                 raise failure from error
@@ -236,6 +252,15 @@ class Publisher:
     def _reason(self, error: KafkaError, where: str) -> CoopConsumerError:
         if error.code() in _FENCED:
             return PublisherFencedError(self.name, error.str())
+        if error.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+            return MisuseError(
+                f"commit of {self.name}",
+                "its text is longer than the brokers take",
+                "Make it shorter, or have their offset.metadata.max.bytes raised",
+                "The transaction is void",
+            )
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return translated(error, f"group {self._group}", self._user, "read")
         return translated(error, where, self._user, "write")
 
     def close(self) -> None:
@@ -283,7 +308,15 @@ def _marks(
     asked = [Place(it.topic, it.partition) for it in places]
 
     def ask(timeout_s: float) -> list[Place]:
-        told = consumer.committed(asked, timeout_s)
+        try:
+            told = consumer.committed(asked, min(timeout_s, _LOOK_S))
+        except KafkaException as error:
+            # A missing right to the group only times out here; librdkafka tells it to who polls.
+            event = consumer.poll(0)
+            refusal = None if event is None else event.error()
+            if refusal is not None and refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                raise KafkaException(refusal) from error
+            raise
         for place in told:
             if place.error is not None:
                 raise KafkaException(place.error)

@@ -153,7 +153,7 @@ class _SliceReader:
             if not isinstance(loss, BrokerUnreachableError):
                 raise loss
             self._assign()  # the broker has just gone; asked again, it answers the same
-        else:
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # it is in no group
             found = translated(error, f"topic {self._tp.topic}")
             if not isinstance(found, BrokerUnreachableError):  # librdkafka retries those
                 raise found

@@ -4,7 +4,8 @@ In: dataframes with the columns of Spark's Kafka sink, or a topic whose records 
 from. Out: records in Kafka transactions, with a mark of what they are.
 """
 
-from streams_adapter.sinks.cleaning import Cleaned, cleaner, cleanup
+from coop_consumer.patterns.cleaning import Cleaned
+from streams_adapter.sinks.cleaning import cleaner, cleanup
 from streams_adapter.sinks.driver import BatchWriter, SinkOptions, StreamWriter
 from streams_adapter.sinks.writer import kafka_writer
 

@@ -46,9 +46,9 @@ from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import BatchConflictError, MisuseError
 from coop_consumer.kafka.own_topics import batch_limit
+from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
-from streams_adapter.patience import patiently
 from streams_adapter.sinks.columns import DIGEST_END, OutputRecord
 from streams_adapter.sinks.marks import (
     BatchPlan,

@@ -19,9 +19,9 @@ from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
+from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.topics import Topics
 from streams_adapter.cluster import check_connect, use_own_python
-from streams_adapter.patience import patiently
 from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of
 from streams_adapter.sinks.marks import BatchPlan, Written, check_same
 from streams_adapter.sinks.protocol import Planner, Sink, sum_up, write_part, written_parts

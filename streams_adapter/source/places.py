@@ -16,9 +16,9 @@ from assignors import TopicPartition
 from coop_consumer.admin.outside import commit_from_outside
 from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError, TopicMissingError
+from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
 from offsets import Committed
-from streams_adapter.patience import patiently
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import (
     EARLIEST_OFFSET,

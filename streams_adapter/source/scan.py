@@ -23,9 +23,9 @@ from assignors.key_hash import key_hash
 from coop_consumer.core.placement import PARTITIONERS
 from coop_consumer.errors import DataLossError, TopicMissingError
 from coop_consumer.kafka.fetcher import bytes_of
+from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
 from offsets import OffsetRange
-from streams_adapter.patience import AWAY_S
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import KEY_RANGES_MAX, SourceOptions
 from streams_adapter.source.pushdown import Wanted

@@ -27,8 +27,8 @@ from pyspark.sql.types import StructType
 
 from assignors import TopicPartition
 from coop_consumer.errors import ConfigError, TopicMissingError
+from coop_consumer.kafka.patience import AWAY_S, LEADERLESS_S
 from coop_consumer.kafka.topics import TopicFacts
-from streams_adapter.patience import AWAY_S, LEADERLESS_S
 from streams_adapter.source.errors import (
     CheckpointMismatchError,
     OffsetsGoneError,

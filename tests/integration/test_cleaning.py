@@ -12,13 +12,14 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import PublisherFencedError
 from coop_consumer.kafka.topics import LATEST, Topics
-from streams_adapter.sinks import cleaning
-from streams_adapter.sinks.cleaning import IDENTITY, Cleaned, CleaningOrder, clean_partition
+from coop_consumer.patterns import cleaning
+from coop_consumer.patterns.cleaning import Cleaned, CleaningOrder, clean_partition
+from coop_consumer.patterns.seen import IDENTITY
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import abort, eventually, records_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
@@ -56,18 +57,18 @@ def copied(order: CleaningOrder) -> list[int]:
 def test_an_attempt_that_falls_within_a_transaction_leaves_nothing_of_it(
     order: CleaningOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy, calls = cleaning._copy, [0]
+    copy, calls = cleaning.copy_to, [0]
 
     def fall(*given: Any) -> None:
         calls[0] += 1
         copy(*given)
         assert calls[0] < 25, "the test wants it"
 
-    monkeypatch.setattr(cleaning, "_copy", fall)
+    monkeypatch.setattr(cleaning, "copy_to", fall)
     with pytest.raises(AssertionError, match="the test wants it"):
         clean_partition(order, 0)
     assert copied(order) == list(range(21)), "three transactions"
-    monkeypatch.setattr(cleaning, "_copy", copy)
+    monkeypatch.setattr(cleaning, "copy_to", copy)
     assert clean_partition(order, 0) == Cleaned(0, read=59, copied=39, repeats=20)
     assert clean_partition(order, 0) == Cleaned(0, read=0, copied=0, repeats=0)
     assert copied(order) == list(range(60))
@@ -76,7 +77,7 @@ def test_an_attempt_that_falls_within_a_transaction_leaves_nothing_of_it(
 def test_an_attempt_that_lives_on_beside_a_newer_one_is_fenced(
     order: CleaningOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy, calls = cleaning._copy, [0]
+    copy, calls = cleaning.copy_to, [0]
 
     def meet(*given: Any) -> None:
         calls[0] += 1
@@ -84,7 +85,7 @@ def test_an_attempt_that_lives_on_beside_a_newer_one_is_fenced(
         if calls[0] == 25:
             assert clean_partition(order, 0).copied == 39
 
-    monkeypatch.setattr(cleaning, "_copy", meet)
+    monkeypatch.setattr(cleaning, "copy_to", meet)
     with pytest.raises(PublisherFencedError):
         clean_partition(order, 0)
     assert copied(order) == list(range(60))

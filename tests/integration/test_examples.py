@@ -121,6 +121,22 @@ def test_an_offset_store_that_is_killed_has_all_offsets_of_a_commit_or_none(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("exclusive_producer", "2,000 copies of 2,000 orders, each once, in order"),
+        ("paired_offsets", "372 words of 3 texts, each once, in order"),
+        ("checkpoint", "1,000 totals of 1,000 payments; the last one: 1000 249500"),
+        ("offset_changelog", "50 pages, 4,000 of 4,000 views counted\neach page is right"),
+        ("merge_log", "orders: each once, in order\npayments: each once, in order"),
+        ("deduplicate", "2,000 without repeats, of 2,000 views"),
+    ],
+)
+def test_a_pattern_leaves_each_output_once(bootstrap: str, name: str, told: str) -> None:
+    """They are killed in test_patterns_killed.py."""
+    assert told in run(bootstrap, name, "--topic", fresh(name))
+
+
 def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told

@@ -81,6 +81,24 @@ def test_the_newest_of_a_name_fences_the_others(
     assert marks_of(config, group_id, [place]) == {place: (2, "")}
 
 
+def test_whichever_call_finds_out_says_that_it_was_fenced(
+    config: Config, topic: MakeTopic, group_id: str, values: Values
+) -> None:
+    """confluent-kafka raises errors of its own out of poll() and flush() then."""
+    name = topic()
+    fenced = pytest.raises(PublisherFencedError, match="took over")
+    with Publisher(config, group_id) as older, fenced, older.transaction():
+        older.write(name, b"older")
+        older.send()
+        with Publisher(config, group_id) as newer, newer.transaction():
+            newer.write(name, b"newer")
+        for number in range(10_000):
+            older.write(name, b"older still")
+            if number % 1_000 == 0:
+                older.send()
+    assert values(name) == [b"newer"]
+
+
 def test_a_refused_record_voids_all_and_is_named(
     config: Config, topic: MakeTopic, group_id: str, values: Values
 ) -> None:

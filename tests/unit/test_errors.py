@@ -40,6 +40,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.MisuseError("poll()", "the consumer is closed", "Make a new one"),
         errors.BatchConflictError("billing", 17, "was written by others", "Name it anew"),
         errors.OffsetsPartlyStoredError("billing", "orders-3", "totals-0", "no such topic"),
+        errors.LogConflictError("splitter", "lines-0 offset 41", "is not its own", "Find out"),
         errors.TopicMissingError("orders", "written"),
         errors.ProgressTopicError(
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
@@ -66,6 +67,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ConsumerRangeFetchNotAcceptedError("billing", "M1", "orders", 3, LOWER_HALF),
         errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
         errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "stop"),
+        errors.InputGoneError("counter", "orders", 3, 40, 100, 200),
         errors.HandlerOverdueError("orders", 3, LOWER_HALF, 42, b"k7", 312_000, "exit"),
         errors.TopicRecreatedError("orders", "stop"),
         errors.FencedError("M1", "billing-1"),

@@ -18,7 +18,7 @@ from coop_consumer.kafka.slice_reader import read_slice
 from offsets import OffsetRange
 
 CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
-EOF, GONE, TEN_S = "eof", "gone", 10.0
+EOF, GONE, NO_GROUP, TEN_S = "eof", "gone", "no group", 10.0
 
 
 class FakeMessage:
@@ -72,6 +72,8 @@ class Broker:
             return []
         if answer == EOF:
             return [FakeMessage(5, KafkaError._PARTITION_EOF)]
+        if answer == NO_GROUP:
+            return [FakeMessage(0, KafkaError.GROUP_AUTHORIZATION_FAILED)]
         if answer == GONE:
             self.is_away, self.is_back = not self.is_back, True
             return [FakeMessage(5, KafkaError._AUTO_OFFSET_RESET)]
@@ -110,6 +112,12 @@ def test_it_waits_as_long_as_it_is_told_and_says_so(
     waits = [it for it in caplog.messages if "nothing was heard from offset 5" in it]
     assert len(waits) == 5, "250 s, one a minute"
     assert "t-0: heard again after 250 s" in caplog.text
+
+
+def test_it_needs_no_right_to_a_group(broker: Make) -> None:
+    """librdkafka looks for the group's coordinator all the same, and reports that it may not."""
+    broker(*range(5), NO_GROUP, *range(5, 10))
+    assert [*offsets()] == [*range(10)]
 
 
 def test_it_ends_after_that(broker: Make) -> None:

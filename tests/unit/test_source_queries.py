@@ -22,8 +22,8 @@ from coop_consumer.errors import (
     TopicMissingError,
     UnexpectedAnswerError,
 )
+from coop_consumer.kafka import patience
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts
-from streams_adapter import patience
 from streams_adapter.source import places, stream
 from streams_adapter.source.batch import BatchReader, FilteredBatchReader
 from streams_adapter.source.errors import (
@@ -572,7 +572,7 @@ class TestBrokersAway:
         assert reading.reader.reportLatestOffset()["topics"]["orders"]["offsets"] == {"0": 150}
         waits = [it for it in caplog.messages if "nothing is lost by waiting" in it]
         assert len(waits) == 12, "one a minute"
-        assert len([it for it in caplog.messages if "the query goes on" in it]) == 3
+        assert len([it for it in caplog.messages if "the work goes on" in it]) == 3
 
     def test_it_ends_after_some_minutes(self, brokers: Brokers, clock: Clock) -> None:
         reading = query()

@@ -12,7 +12,8 @@ import pytest
 from coop_consumer import Worker
 from coop_consumer.core.counters import Counters
 from coop_consumer.errors import BrokerUnreachableError, MisuseError
-from streams_adapter import control, patience, task
+from coop_consumer.kafka import patience
+from streams_adapter import control, task
 from streams_adapter.control import Address, Desk, Report, line_to
 from streams_adapter.task import LaunchOrder
 from tests.support.stock import eventually

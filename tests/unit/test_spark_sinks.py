@@ -7,8 +7,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 from pyspark.sql import Row
 from pyspark.sql.types import (
     ArrayType,
@@ -29,7 +27,6 @@ from coop_consumer.errors import (
 )
 from coop_consumer.kafka.own_topics import batch_limit
 from streams_adapter.sinks import BatchWriter, SinkOptions, cleanup, kafka_writer
-from streams_adapter.sinks.cleaning import IDENTITY, Seen, _gathered, _time_ms, identity_of
 from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of, rows_of
 from streams_adapter.sinks.marks import (
     BatchPlan,
@@ -104,18 +101,6 @@ def test_other_columns_are_refused_by_name(
 def test_an_option_of_spark_s_own_sink_is_answered_with_what_is_here(name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=f"{name.lower()} is no option of this sink.*{said}"):
         SinkOptions.parse({"topic": "out", "name": "n", name: "true"})
-
-
-@pytest.mark.parametrize(
-    ("kind", "time_ms", "written_ms"),
-    [(1, 5, 5), (2, 5, 5), (1, 0, 1), (1, -1, -1), (1, 2**63 - 1, 2**63 - 1), (0, 0, -1)],
-)
-def test_a_copy_has_the_time_of_its_origin_and_never_that_of_the_copying(
-    kind: int, time_ms: int, written_ms: int
-) -> None:
-    """A producer takes 0 for now, and -1 for none."""
-    message = SimpleNamespace(timestamp=lambda: (kind, time_ms))
-    assert _time_ms(message) == written_ms
 
 
 def test_two_columns_of_a_name_are_refused() -> None:
@@ -387,30 +372,3 @@ def test_a_topic_that_is_missing_limits_nothing() -> None:
     sink = SinkOptions.parse({"kafka.bootstrap.servers": "x", "name": "totals"}).sink
     topics = cast("Any", SimpleNamespace(describe=describe))
     assert batch_limit(sink.config, topics, "out") is None
-
-
-@given(some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2**40))))
-def test_seen_is_a_set_of_places(places: list[tuple[int, int]]) -> None:
-    seen, model = Seen(), set[tuple[int, int]]()
-    for origin, offset in places:
-        is_new = (origin, offset) not in model
-        assert seen.add((str(origin).encode(),), offset) == is_new
-        model.add((origin, offset))
-
-
-def test_an_identity_is_read_from_headers() -> None:
-    headers = [("a", b"x"), ("source.partition", b"0"), ("source.offset", b"7")]
-    assert identity_of(headers, IDENTITY) == ((b"0",), 7)
-    assert identity_of([*headers, ("source.offset", b"8")], IDENTITY) == ((b"0",), 8)
-    assert identity_of(headers[:2], IDENTITY) is None
-    assert identity_of([*headers, ("source.offset", None)], IDENTITY) is None
-    assert identity_of(headers, ("source.partition", "a", "source.offset")) == ((b"0", b"x"), 7)
-    with pytest.raises(ValueError, match="no offset in digits"):
-        identity_of([("source.partition", b"0"), ("source.offset", b"-7")], IDENTITY)
-
-
-def test_small_slices_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams_adapter.sinks.cleaning.TRANSACTION_RECORDS", 3)
-    slices: list[tuple[list[Any], int]] = [([1], 1), ([2, 3], 4), ([], 5), ([4], 6), ([], 9)]
-    assert list(_gathered(iter(slices))) == [([1, 2, 3], 4), ([4], 9)]
-    assert list(_gathered(iter([]))) == []

@@ -1,7 +1,7 @@
-"""Asks again while no broker answers: a query that runs outlives a broker that restarts.
+"""Asks again while no broker answers: a job that runs outlives a broker that restarts.
 
 In: a question to the brokers. Out: their answer, however long it took; or the error of the last
-try. A query that is only planned asks with no patience: a wrong address is told at once.
+try. A job that has not begun asks with no patience: a wrong address is reported at once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from coop_consumer.errors import BrokerUnreachableError, UnexpectedAnswerError
 log = logging.getLogger(__name__)
 
 AWAY_S = 300.0
-"""How long all brokers may be away before a query that runs ends."""
+"""How long all brokers may be away before a job that runs ends."""
 LEADERLESS_S = 60.0
 """How long a partition may have no leader that knows itself to be it, or a group no coordinator, as
-after a broker's fall, before a query ends with what the broker said."""
+after a broker's fall, before a job ends with what the broker said."""
 _AGAIN_S = 0.2
 _REPORT_S = 60.0
 
@@ -67,5 +67,5 @@ def patiently(
         else:
             if reported_s >= began_s:
                 waited_s = time.monotonic() - began_s
-                log.warning("%s: answered after %.0f s, the query goes on", what, waited_s)
+                log.warning("%s: answered after %.0f s, the work goes on", what, waited_s)
             return found

@@ -1,0 +1,95 @@
+"""`Deduplicator`: reads a partition with repeats as if it had none.
+
+In: records whose headers name their origin (`with_source`). Out: whether a record is the first of
+its origin. Bits are kept, not the largest offset: outputs of a group come key by key, so a lower
+offset may come later and be new. Right: Read on the partition, for `catch_up`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from assignors import TopicPartition
+from coop_consumer.config import Config, IsolationLevel
+from coop_consumer.errors import MisuseError
+from coop_consumer.kafka.log_end import offset_of
+from coop_consumer.kafka.patience import AWAY_S
+from coop_consumer.kafka.topics import EARLIEST, Topics
+from coop_consumer.patterns.messages import headers_in
+from coop_consumer.patterns.reading import READER
+from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
+from coop_consumer.patterns.seen_in import note_records
+from offsets import OffsetRange
+
+
+class Deduplicator:
+    """What a reader of one partition has seen. For one thread.
+
+    Args:
+        identity: The headers that tell what a record came of; the last is an offset in digits, the
+            others any bytes.
+
+    Example::
+
+        dedup = Deduplicator()
+        dedup.catch_up(config, totals_0, committed)     # what was read before this start
+        for message in committed_records(config, totals_0, committed):
+            if dedup.is_new(message):
+                handle(message)
+    """
+
+    def __init__(self, identity: Sequence[str] = IDENTITY) -> None:
+        self._names = checked_identity("Deduplicator()", identity)
+        self._seen = Seen()
+
+    def is_new(self, message: Any) -> bool:
+        """Note a record. True: it is the first of its origin. O(headers).
+
+        Raises:
+            MisuseError: Its headers do not tell its origin.
+        """
+        try:
+            found = identity_of(headers_in(message), self._names)
+        except ValueError as error:
+            problem = str(error)
+        else:
+            if found is not None:
+                return self._seen.add(*found)
+            problem = f"it has not the headers {', '.join(self._names)}"
+        raise MisuseError(
+            "Deduplicator.is_new()",
+            f"{message.topic()}-{message.partition()} offset {message.offset()}: {problem}",
+            "Write outputs with the headers of with_source(), or name other headers, identity=",
+        )
+
+    def catch_up(
+        self,
+        config: Mapping[str, object],
+        place: TopicPartition,
+        offset: int,
+        *,
+        look_back: int | None = None,
+    ) -> None:
+        """Note the records below an offset: those that were read before this process began.
+
+        Args:
+            config: One dict of dotted names, as for a consumer; no group is needed.
+            place: The partition.
+            offset: Where the reader goes on.
+            look_back: How many offsets below are read; None: all that are there. A repeat whose
+                first is further back is taken for new.
+
+        Raises:
+            DataLossError: Records were removed while they were read.
+            ConfigError: For a bad setting.
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        parsed = Config.from_dict({"group.id": READER, **config}, both_clients=False)
+        parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
+        low = offset_of(Topics(parsed), place, EARLIEST)
+        first = low if look_back is None else max(low, offset - look_back)
+        if first < offset:
+            offsets = OffsetRange(first, offset - 1)
+            note_records(parsed, place, offsets, self._names, self._seen, patience_s=AWAY_S)

@@ -1,0 +1,186 @@
+"""What all single writers have in common: a name, a publisher, and one transaction after the other.
+
+In: settings, a name, the partitions that are written and read. Out: a checked configuration, a
+fenced publisher. Only the newest writer of a name writes. After a transaction that did not end well
+the object is of no use: its memory may be ahead of the log. A new one finds out what was committed.
+For one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Self
+
+from assignors import TopicPartition
+from coop_consumer.config import Config, IsolationLevel, OnDataLoss, sendable
+from coop_consumer.config.patterns import KAFKA_NAME
+from coop_consumer.config.setting import shown
+from coop_consumer.errors import AuthorizationError, ConfigError, MisuseError
+from coop_consumer.kafka.log_end import log_end, offset_of
+from coop_consumer.kafka.own_topics import for_batches_of
+from coop_consumer.kafka.publish import Publisher
+from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.patterns.going_on import OutputEnd, within_input
+from coop_consumer.patterns.messages import headers_in
+from coop_consumer.patterns.stamp import stamp_in
+
+log = logging.getLogger(__name__)
+
+
+def writer_config(config: Mapping[str, object], name: object, kind: str) -> Config:
+    """The checked configuration of a single writer; its group has the writer's name.
+
+    Raises:
+        MisuseError: No writer can have this name.
+        ConfigError: For a bad setting.
+    """
+    if not isinstance(name, str) or not sendable(name):
+        raise MisuseError(f"{kind}()", f"name={shown(name)}", f"A name has {KAFKA_NAME.words}")
+    if config.get("group.id", name) != name:
+        raise ConfigError(
+            "group.id",
+            "is the writer's name: its commits are offsets of that group",
+            "Leave it out",
+        )
+    # Unlike a group, a single writer has nobody who would count a loss.
+    strict = {"on.data.loss": OnDataLoss.STOP.value, **config, "group.id": name}
+    found = Config.from_dict(strict, both_clients=False)
+    return replace(found, isolation_level=IsolationLevel.READ_COMMITTED)
+
+
+class SingleWriter:
+    """The newest writer of a name; base of those that users make.
+
+    Args:
+        config: One dict of dotted names, as for a consumer, without group.id.
+        name: The transactional.id, and the group of the commits. One for each partition written.
+        read: The partitions that are read.
+        written: The partitions that are written, and read at the start.
+        begin: As users give it, to be checked.
+
+    Raises:
+        ConfigError, MisuseError: A setting or an argument cannot be.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        name: str,
+        read: tuple[TopicPartition, ...] = (),
+        written: tuple[TopicPartition, ...] = (),
+        begin: int | None = None,
+    ) -> None:
+        self.name = name
+        self._kind = type(self).__name__
+        self._config = writer_config(config, name, self._kind)
+        if begin is not None and (type(begin) is not int or begin < 0):
+            raise MisuseError(
+                f"{self._kind} {name}", f"begin={shown(begin)}", "Choose a whole number from 0 on"
+            )
+        self._topics = Topics(self._config)
+        self._facts: dict[str, TopicFacts] = {}
+        for place in read:
+            self._look_up(place)
+        for place in written:
+            self._config.refuse_output(place.topic)
+            self._look_up(place, is_written=True)
+            self._check_settings(place, self._topics.settings_of(place.topic))
+            self._config = for_batches_of(self._config, self._topics, place.topic)
+        self._is_usable = True
+        # From here on earlier writers of the name can commit nothing more: what is read is final.
+        self._publisher = Publisher(self._config, name)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if not self._is_usable:
+            raise MisuseError(
+                f"{self._kind} {self.name}",
+                "a transaction of it has failed, or is open",
+                f"Make a new {self._kind}: it finds out what was committed",
+            )
+        self._is_usable = False
+        with self._publisher.transaction():
+            yield
+        self._is_usable = True
+
+    def _look_up(self, place: TopicPartition, *, is_written: bool = False) -> None:
+        facts = self._topics.describe([place.topic], verb="written" if is_written else "consumed")[
+            place.topic
+        ]
+        if not 0 <= place.partition < facts.partitions:
+            raise MisuseError(
+                f"{self._kind} {self.name}",
+                f"{place.topic} has {facts.partitions} partitions, and no partition "
+                f"{place.partition}",
+                f"Name one from 0 to {facts.partitions - 1}",
+            )
+        # A missing right would be noticed late: an empty partition can be read without it.
+        allowed = {*self._topics.allowed(place.topic)}
+        for operation in ("READ", "WRITE") if is_written else ("READ",):
+            if allowed and not {operation, "ALL"} & allowed:
+                where = f"topic {place.topic}"
+                raise AuthorizationError(where, operation.lower(), self._config.user)
+        self._facts[place.topic] = facts
+
+    def _check_settings(self, place: TopicPartition, settings: Mapping[str, str]) -> None:
+        """See that a written topic keeps what the next start needs; trust it if nothing is told.
+
+        Raises:
+            MisuseError: It does not.
+        """
+        if "compact" in settings.get("cleanup.policy", ""):
+            raise MisuseError(
+                f"{self._kind} {self.name}",
+                f"{place.topic} is compacted: its last record may go, and tells where to go on",
+                f"Set cleanup.policy=delete on {place.topic}, or write another topic",
+            )
+
+    def _id_of(self, place: TopicPartition) -> str:
+        return self._facts[place.topic].id.hex()
+
+    def _output_end(self, place: TopicPartition) -> OutputEnd:
+        found = log_end(self._config, self._topics, place, self.name)
+        if found.last is None:
+            return OutputEnd(str(place), found.low)
+        try:
+            stamp = stamp_in(headers_in(found.last))
+        except ValueError:  # a stranger's, for sure
+            stamp = None
+        return OutputEnd(str(place), found.low, found.last.offset() or 0, stamp)
+
+    def _within(self, place: TopicPartition, offset: int) -> int:
+        """The offset of an input to go on at.
+
+        Raises:
+            InputGoneError: The input does not have it, and on.data.loss is not "warn".
+        """
+        low = offset_of(self._topics, place, EARLIEST)
+        end = offset_of(self._topics, place, LATEST)
+        is_lenient = self._config.on_data_loss is OnDataLoss.WARN
+        where = (place.topic, place.partition)
+        found = within_input(self.name, where, offset, low, end, is_lenient=is_lenient)
+        if found != offset:
+            log.warning(
+                "%s: goes on at offset %d of %s, not at %d, because the input has only [%d, %d)",
+                self.name, found, place, offset, low, end,
+            )  # fmt: skip
+        return found
+
+    def _begin_of(self, place: TopicPartition) -> int:
+        return offset_of(self._topics, place, EARLIEST)
+
+    def close(self) -> None:
+        """Close the clients; an open transaction is aborted."""
+        self._publisher.close()
+
+    def __enter__(self) -> Self:
+        """Return the writer: it is ready."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()

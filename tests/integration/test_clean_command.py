@@ -1,0 +1,102 @@
+"""`coop-consumer clean` on a real broker: no Spark, and no hang at the end of a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+
+from assignors import TopicPartition
+from coop_consumer.cli.app import app
+from coop_consumer.errors import ExitCode
+from coop_consumer.patterns.seen import with_source
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+from tests.support.stock import records_of
+
+pytestmark = pytest.mark.integration
+
+
+def clean(bootstrap: str, source: str, target: str, *options: str) -> Result:
+    return CliRunner().invoke(app, ["clean", source, target, "--bootstrap", bootstrap, *options])
+
+
+def rows(result: Result) -> list[tuple[int, ...]]:
+    """What the table says: partition, read, copied, repeats."""
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    return [tuple(map(int, words)) for words in lines if words and words[0].isdigit()]
+
+
+def write(producer: Any, topic: str, offsets: list[int], partition: int = 0) -> None:
+    """Outputs of records of orders-0."""
+    for offset in offsets:
+        headers = with_source([], TopicPartition("orders", 0), offset)
+        producer.produce(topic, b"%d" % offset, b"k", partition, headers=headers)
+    assert producer.flush(WAIT_S) == 0
+
+
+def values(bootstrap: str, topic: str, partition: int = 0) -> list[bytes | None]:
+    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
+    return [it.value() for it in records_of(settings, topic, partition)]
+
+
+def test_each_record_is_copied_once_and_the_next_call_goes_on(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    source, target = topic(2), topic(2)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    write(producer, source, [0, 1, 2, 1, 2, 3])
+    write(producer, source, [10], 1)
+    assert rows(clean(bootstrap, source, target)) == [(0, 6, 4, 2), (1, 1, 1, 0)]
+    write(producer, source, [3, 4])
+    assert rows(clean(bootstrap, source, target)) == [(0, 2, 1, 1), (1, 0, 0, 0)]
+    assert values(bootstrap, target) == [b"0", b"1", b"2", b"3", b"4"]
+    assert values(bootstrap, target, 1) == [b"10"]
+
+
+@pytest.mark.parametrize("records", [3, 0], ids=["records", "nothing"])
+@pytest.mark.parametrize("ends", ["commit", "aborts"])
+def test_a_source_may_end_with_markers_and_aborted_records(
+    bootstrap: str, topic: MakeTopic, group_id: str, records: int, ends: str
+) -> None:
+    """A reader of committed records gets nothing of this tail, and must get to its end."""
+    source, target = topic(), topic()
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group_id})
+    producer.init_transactions(WAIT_S)
+    if records or ends == "commit":
+        producer.begin_transaction()
+        write(producer, source, [*range(records)])
+        producer.commit_transaction(WAIT_S)
+    if ends == "aborts":
+        for number in range(3):
+            producer.begin_transaction()
+            write(producer, source, [100 + number] * 5)
+            producer.abort_transaction(WAIT_S)
+    assert rows(clean(bootstrap, source, target)) == [(0, records, records, 0)]
+    assert rows(clean(bootstrap, source, target)) == [(0, 0, 0, 0)]
+    assert values(bootstrap, target) == [b"%d" % offset for offset in range(records)]
+
+
+def test_what_cannot_be_cleaned_is_refused_with_the_option_that_helps(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    source, target = topic(), topic()
+    two = topic(2)
+    told = clean(bootstrap, source, two)
+    assert told.exit_code == ExitCode.USAGE
+    assert f"Create {two} with 1 partitions" in told.stderr
+    assert clean(bootstrap, source, f"{target}-missing").exit_code == ExitCode.MISSING
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(source, b"a", b"k", 0)
+    assert producer.flush(WAIT_S) == 0
+    told = clean(bootstrap, source, target)
+    assert told.exit_code == ExitCode.USAGE
+    assert f"{source}-0 offset 0 has not the headers source.partition, source.offset" in told.stderr
+    assert "--unidentified copy" in told.stderr
+    assert rows(clean(bootstrap, source, target, "--unidentified", "copy")) == [(0, 1, 1, 0)]
+    told = clean(bootstrap, source, target, "--identity", ",")
+    assert told.exit_code == ExitCode.USAGE
+    assert "identity" in told.stderr

@@ -1,0 +1,79 @@
+"""A reader that sees each source once, in whatever order records arrive and wherever it begins."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from confluent_kafka import Producer
+
+from assignors import TopicPartition
+from coop_consumer.errors import MisuseError
+from coop_consumer.patterns import Deduplicator, committed_records, with_source
+from tests.support.brokers import MakeTopic
+from tests.support.journal import WAIT_S
+
+pytestmark = pytest.mark.integration
+
+ORDERS = TopicPartition("orders", 3)
+
+
+@pytest.fixture
+def place(bootstrap: str, topic: MakeTopic) -> TopicPartition:
+    """Outputs of offsets 0 to 99, key by key and so out of order; the last 30 of them twice."""
+    found = TopicPartition(topic(), 0)
+    offsets = list(range(100))
+    random.Random(7).shuffle(offsets)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for offset in [*offsets, *offsets[70:]]:
+        headers = [*with_source([], ORDERS, offset)]
+        producer.produce(found.topic, b"%d" % offset, partition=0, headers=[*headers])
+    assert producer.flush(WAIT_S) == 0
+    return found
+
+
+def read(bootstrap: str, place: TopicPartition, first: int, dedup: Deduplicator) -> list[int]:
+    records = committed_records({"bootstrap.servers": bootstrap}, place, first)
+    return [int(it.value() or 0) for it in records if dedup.is_new(it)]
+
+
+def test_bits_see_each_once_where_the_largest_offset_would_lose_most(
+    bootstrap: str, place: TopicPartition
+) -> None:
+    found = read(bootstrap, place, 0, Deduplicator())
+    assert sorted(found) == list(range(100))
+    largest, kept = -1, []
+    for offset in found:
+        if offset > largest:
+            largest, kept = offset, [*kept, offset]
+    assert len(kept) < 20, "in this order the largest offset is soon there"
+
+
+def test_a_reader_that_goes_on_knows_what_came_before(
+    bootstrap: str, place: TopicPartition
+) -> None:
+    first = read(bootstrap, place, 0, Deduplicator())[:90]
+    dedup = Deduplicator()
+    dedup.catch_up({"bootstrap.servers": bootstrap}, place, 90)
+    assert sorted(first + read(bootstrap, place, 90, dedup)) == list(range(100))
+    bounded = Deduplicator()
+    bounded.catch_up({"bootstrap.servers": bootstrap}, place, 100, look_back=10)
+    assert len(read(bootstrap, place, 100, bounded)) == 20, "30 come again, and it knows 10"
+
+
+def test_a_record_that_does_not_tell_its_source_is_named(bootstrap: str, topic: MakeTopic) -> None:
+    place = TopicPartition(topic(), 0)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(place.topic, b"v", partition=0)
+    producer.produce(place.topic, b"v", partition=0, headers=[("a", b"x"), ("b", b"y")])
+    assert producer.flush(WAIT_S) == 0
+    with pytest.raises(MisuseError, match=f"{place} offset 0: it has not the headers source"):
+        read(bootstrap, place, 0, Deduplicator())
+    with pytest.raises(MisuseError, match=f"{place} offset 1: b=b'y' is no offset"):
+        read(bootstrap, place, 1, Deduplicator(("a", "b")))
+
+
+@pytest.mark.parametrize("identity", [(), "source.offset", ("",), (b"source.offset",)])
+def test_an_identity_is_names_of_headers(identity: tuple[str, ...]) -> None:
+    with pytest.raises(MisuseError, match="Give the names of one header or more"):
+        Deduplicator(identity)
