@@ -14,6 +14,8 @@ from tests.simulation.conditional_world import Bounds, BrokenPromiseError, World
 LARGE = (
     Bounds(appends=1, attempts=2, transactions=1, faults=1),
     Bounds(attempts=2, plain=1, faults=1),
+    Bounds(appends=1, attempts=2, faults=2),
+    Bounds(appends=1, attempts=2, count=2, plain=1),
     Bounds(attempts=3, transactions=1),
 )
 

@@ -15,14 +15,14 @@ from tests.simulation.never_busy import NeverBusy
 SOUND = {
     "two publishers": (Bounds(attempts=3), 30_000),
     "beside a plain producer": (Bounds(attempts=2, plain=1), 50_000),
-    "beside a plain producer, two records each": (
-        Bounds(appends=1, attempts=2, count=2, plain=1),
-        5_000,
+    "beside plain records, two records each": (
+        Bounds(appends=1, attempts=1, count=2, plain=2), 25_000
     ),
+    "two appends of two records each": (Bounds(attempts=1, count=2, plain=1), 15_000),
     "beside a transaction of others": (Bounds(appends=1, attempts=2, transactions=1), 5_000),
     "with a lost answer": (Bounds(attempts=2, faults=1), 50_000),
-    "with two lost answers": (Bounds(appends=1, attempts=2, faults=2), 20_000),
-}
+    "with two lost answers": (Bounds(appends=1, attempts=1, faults=2), 10_000),
+}  # fmt: skip
 """Bounds, and how many states there are at least: a world that has become small proves nothing."""
 
 
