@@ -5,12 +5,23 @@ In: a name, what is read, what is written besides outputs. Out: `write`, for use
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from coop_consumer.kafka.gathered import Gathered
+from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.publish import Headers
 from coop_consumer.patterns.single_writer import SingleWriter
 
 
 class WithOutputs(SingleWriter):
     """The newest writer of a name, with outputs that nobody has to count."""
+
+    @cached_property
+    def _gathered(self) -> Gathered:
+        return Gathered(self._limit, self._publisher.send)
+
+    def _limit(self, topic: str) -> int | None:
+        return batch_limit(self._config, self._topics, topic)
 
     def write(
         self,
@@ -25,7 +36,12 @@ class WithOutputs(SingleWriter):
 
         Raises:
             ConfigError: The topic is the progress topic, or one of Kafka's own.
+            TopicMissingError, AuthorizationError: The topic cannot be written.
             CoopConsumerError: This record or one before it is refused.
         """
-        self._config.refuse_output(topic)
+        if topic not in self._facts:
+            self._config.refuse_output(topic)
+            self._look_up(topic, is_read=False, is_written=True)
+            self._gathered.begin(topic)
+        self._gathered.add(topic, value, key, headers)
         self._publisher.write(topic, value, key, headers, timestamp_ms=timestamp_ms)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Self
+from typing import Literal, Self
 
 from assignors import TopicPartition
 from coop_consumer.config import Config, IsolationLevel, OnDataLoss, sendable
@@ -20,7 +20,7 @@ from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AuthorizationError, ConfigError, MisuseError
 from coop_consumer.kafka.log_end import log_end, offset_of
-from coop_consumer.kafka.own_topics import for_batches_of
+from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
 from coop_consumer.kafka.publish import Publisher
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.patterns.going_on import OutputEnd, within_input
@@ -81,13 +81,14 @@ class SingleWriter:
             raise MisuseError(
                 f"{self._kind} {name}", f"begin={shown(begin)}", "Choose a whole number from 0 on"
             )
+        self._config = for_batches_of_any(self._config)
         self._topics = Topics(self._config)
         self._facts: dict[str, TopicFacts] = {}
         for place in read:
-            self._look_up(place)
+            self._check_place(place)
         for place in written:
             self._config.refuse_output(place.topic)
-            self._look_up(place, is_written=True)
+            self._check_place(place, is_written=True)
             self._check_settings(place, self._topics.settings_of(place.topic))
             self._config = for_batches_of(self._config, self._topics, place.topic)
         self._is_usable = True
@@ -107,10 +108,29 @@ class SingleWriter:
             yield
         self._is_usable = True
 
-    def _look_up(self, place: TopicPartition, *, is_written: bool = False) -> None:
-        facts = self._topics.describe([place.topic], verb="written" if is_written else "consumed")[
-            place.topic
-        ]
+    def _look_up(self, topic: str, *, is_read: bool, is_written: bool) -> TopicFacts:
+        """A topic's facts.
+
+        Raises:
+            TopicMissingError: It does not exist.
+            AuthorizationError: The broker says that this user may not read or write it.
+        """
+        verb: Literal["consumed", "written"] = "written" if is_written else "consumed"
+        try:
+            facts = self._topics.describe([topic], verb=verb)[topic]
+        except AuthorizationError as error:
+            error.operation = "read" if is_read else "write"  # each of them brings the right to ask
+            raise
+        # A missing right would be noticed late: an empty partition can be read without it.
+        allowed = {*self._topics.allowed(topic)}
+        for operation, is_needed in (("READ", is_read), ("WRITE", is_written)):
+            if is_needed and allowed and not {operation, "ALL"} & allowed:
+                raise AuthorizationError(f"topic {topic}", operation.lower(), self._config.user)
+        self._facts[topic] = facts
+        return facts
+
+    def _check_place(self, place: TopicPartition, *, is_written: bool = False) -> None:
+        facts = self._look_up(place.topic, is_read=True, is_written=is_written)
         if not 0 <= place.partition < facts.partitions:
             raise MisuseError(
                 f"{self._kind} {self.name}",
@@ -118,13 +138,6 @@ class SingleWriter:
                 f"{place.partition}",
                 f"Name one from 0 to {facts.partitions - 1}",
             )
-        # A missing right would be noticed late: an empty partition can be read without it.
-        allowed = {*self._topics.allowed(place.topic)}
-        for operation in ("READ", "WRITE") if is_written else ("READ",):
-            if allowed and not {operation, "ALL"} & allowed:
-                where = f"topic {place.topic}"
-                raise AuthorizationError(where, operation.lower(), self._config.user)
-        self._facts[place.topic] = facts
 
     def _check_settings(self, place: TopicPartition, settings: Mapping[str, str]) -> None:
         """See that a written topic keeps what the next start needs; trust it if nothing is told.

@@ -45,6 +45,7 @@ from coop_consumer.config import Config, sendable
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import BatchConflictError, MisuseError
+from coop_consumer.kafka.gathered import Gathered
 from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.publish import Publisher, marks_of
@@ -62,9 +63,6 @@ from streams_adapter.sinks.marks import (
 log = logging.getLogger(__name__)
 
 Mark = TypeVar("Mark")
-
-_RECORD_BYTES, _HEADER_BYTES = 64, 16
-"""What a record and a header take at most, besides their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,50 +197,11 @@ def write_part(
         return written, False
 
 
-class _Gathered:
-    """What a publisher has gathered of topics that take less than it gathers.
-
-    librdkafka makes batches of all topics alike, and is told their size when the topics of rows are
-    not known yet. So before more of a topic is gathered than it takes, the batch is sent.
-
-    Args:
-        limit: Asks how many bytes of a topic may be gathered; None: as many as come.
-        send: Sends all that is gathered, and waits for it.
-    """
-
-    def __init__(self, limit: Callable[[str], int | None], send: Callable[[], None]) -> None:
-        self._limit = limit
-        self._send = send
-        self._limits: dict[str, int] = {}
-        self._bytes: dict[str, int] = {}
-
-    def begin(self, topic: str) -> None:
-        """Records of this topic will come. Asks the brokers."""
-        limit = self._limit(topic)
-        if limit is not None:
-            self._limits[topic] = limit
-
-    def add(self, record: OutputRecord) -> None:
-        """A record is about to be written. O(1), and nothing for topics without a limit."""
-        limit = self._limits.get(record.topic)
-        if limit is None:
-            return
-        size = _RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
-        for name, value in record.headers:
-            size += _HEADER_BYTES + 4 * len(name) + len(value or b"")
-        gathered = self._bytes.get(record.topic, 0)
-        if gathered and gathered + size > limit:
-            self._send()
-            self._bytes.clear()
-            gathered = 0
-        self._bytes[record.topic] = gathered + size
-
-
 def _each_written(
     sink: Sink, publisher: Publisher, records: Iterable[OutputRecord]
 ) -> Iterator[OutputRecord]:
     checked: set[str] = set()
-    gathered = _Gathered(_limits_for(sink), publisher.send) if sink.rows_name_topics else None
+    gathered = Gathered(_limits_for(sink), publisher.send) if sink.rows_name_topics else None
     for record in records:
         if record.topic not in checked:  # a row may name its topic
             if not sendable(record.topic):
@@ -256,7 +215,7 @@ def _each_written(
             if gathered is not None:
                 gathered.begin(record.topic)
         if gathered is not None:
-            gathered.add(record)
+            gathered.add(record.topic, record.value, record.key, record.headers)
         publisher.write(
             record.topic, record.value, record.key, record.headers, partition=record.partition
         )

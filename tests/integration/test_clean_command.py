@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.cli.app import app
@@ -15,6 +17,7 @@ from coop_consumer.patterns.seen import with_source
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import records_of
+from tests.support.topics import ADMIN_TIMEOUT_S
 
 pytestmark = pytest.mark.integration
 
@@ -78,6 +81,23 @@ def test_a_source_may_end_with_markers_and_aborted_records(
     assert rows(clean(bootstrap, source, target)) == [(0, records, records, 0)]
     assert rows(clean(bootstrap, source, target)) == [(0, 0, 0, 0)]
     assert values(bootstrap, target) == [b"%d" % offset for offset in range(records)]
+
+
+def test_a_source_that_has_lost_records_is_told_and_another_name_goes_on(
+    bootstrap: str, topic: MakeTopic, admin: AdminClient
+) -> None:
+    source, target = topic(), topic()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    write(producer, source, [0, 1, 2])
+    assert rows(clean(bootstrap, source, target)) == [(0, 3, 3, 0)]
+    write(producer, source, [3, 4, 1, 5])
+    [removed] = admin.delete_records([Place(source, 0, 5)]).values()
+    removed.result(ADMIN_TIMEOUT_S)
+    told = clean(bootstrap, source, target)
+    assert told.exit_code == ExitCode.STOPPED
+    assert f"{source}-0 offsets [3-4]" in told.stderr
+    assert rows(clean(bootstrap, source, target, "--name", f"{target}.again")) == [(0, 2, 1, 1)]
+    assert values(bootstrap, target) == [b"0", b"1", b"2", b"5"]
 
 
 def test_what_cannot_be_cleaned_is_refused_with_the_option_that_helps(

@@ -195,6 +195,36 @@ def _fail_after(writer: ExclusiveProducer, count: int) -> None:
         1 / 0  # noqa: B018
 
 
+@pytest.mark.parametrize("kind", [Checkpoint, OffsetChangelog])
+def test_small_outputs_go_in_batches_that_a_small_topic_takes(
+    bench: Bench, kind: type[Writer], topic: MakeTopic
+) -> None:
+    small = topic(config={"max.message.bytes": "2000"})
+    values = [b"x" * 500 + b"%d" % number for number in range(20)]
+    bench.feed(b"a")
+    with bench.make(kind) as writer:
+        arguments = (1, "state") if kind is Checkpoint else (0,)
+        with writer.transaction(*arguments):
+            for value in values:
+                writer.write(small, value)
+    assert bench.values(TopicPartition(small, 0)) == values
+
+
+@pytest.mark.parametrize("kind", [Checkpoint, OffsetChangelog])
+def test_an_output_that_cannot_be_is_refused(bench: Bench, kind: type[Writer]) -> None:
+    bench.feed(b"a")
+    for topic, error in (
+        (f"{bench.name}-missing", TopicMissingError),
+        ("__individual_commit_offsets", ConfigError),
+    ):
+        with bench.make(kind) as writer:
+            arguments = (1, "state") if kind is Checkpoint else (0,)
+            with pytest.raises(error), writer.transaction(*arguments):
+                writer.write(topic, b"out")
+    with bench.make(kind) as writer:
+        assert writer.offset == 0
+
+
 # -- inputs that are gone --------------------------------------------------------------------------
 
 

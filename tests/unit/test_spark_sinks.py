@@ -25,6 +25,7 @@ from coop_consumer.errors import (
     MisuseError,
     TopicMissingError,
 )
+from coop_consumer.kafka.gathered import Gathered
 from coop_consumer.kafka.own_topics import batch_limit
 from streams_adapter.sinks import BatchWriter, SinkOptions, cleanup, kafka_writer
 from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of, rows_of
@@ -36,7 +37,7 @@ from streams_adapter.sinks.marks import (
     has_written,
     next_plan,
 )
-from streams_adapter.sinks.protocol import _each_written, _Gathered
+from streams_adapter.sinks.protocol import _each_written
 
 TEXT, BYTES, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 HEADERS = ArrayType(StructType().add("key", TEXT).add("value", BYTES))
@@ -326,7 +327,7 @@ def test_a_row_s_topic_is_a_name_that_a_topic_can_have() -> None:
 def test_of_a_topic_no_more_is_gathered_than_it_takes() -> None:
     sent: list[object] = []
     limits = {"small": 1_000, "large": None}
-    gathered = _Gathered(limits.__getitem__, lambda: sent.append("sent"))
+    gathered = Gathered(limits.__getitem__, lambda: sent.append("sent"))
     for topic in limits:
         gathered.begin(topic)
     for record in [
@@ -337,7 +338,7 @@ def test_of_a_topic_no_more_is_gathered_than_it_takes() -> None:
         OutputRecord("small", b"x" * 2_000),  # by itself: the broker says that it is too large
         OutputRecord("small", None),
     ]:
-        gathered.add(record)
+        gathered.add(record.topic, record.value, record.key, record.headers)
         sent.append(record.topic)
     assert sent == [
         *("small", "large", "sent", "small", "small"),
