@@ -155,6 +155,7 @@ class MergeLog(SingleWriter):
             left_s = until_s - monotonic()
             if left_s <= 0:
                 return None
+            self._pause_what_is_full()
             self._take_in(self._tail.messages(min(left_s, _POLL_S)))
 
     def _is_at_tip(self) -> bool:
@@ -169,11 +170,14 @@ class MergeLog(SingleWriter):
                 self._is_awaited = False
             else:
                 self._held.add(tp, message)
-        if messages:
-            self._pause_what_is_full()
 
     def _pause_what_is_full(self) -> None:
-        self._tail.keep_paused(self._held.full(self._tail.paused))
+        missing = self._missing(self._orders[0][1]) if self._orders else set()
+        self._tail.keep_paused(self._held.full(self._tail.paused) - missing)
+
+    def _missing(self, order: Order) -> set[TopicPartition]:
+        """The inputs of an order whose records have not all come yet."""
+        return {run.tp for run in order.runs if self._tail.positions.get(run.tp, 0) <= run.last}
 
     def _record_order(self) -> None:
         places = self._held.oldest(BATCH_RECORDS)
@@ -196,11 +200,10 @@ class MergeLog(SingleWriter):
                 f"records of {', '.join(unknown)} come next, which inputs= does not name",
                 f"Name {', '.join(unknown)} until all recorded orders are done",
             )
-        if any(self._tail.positions[run.tp] <= run.last for run in order.runs):
+        if self._missing(order):
             return None
         messages = [message for run in order.runs for message in self._run(offset, run)]
         self._next.update(after)
-        self._pause_what_is_full()
         return MergedBatch(tuple(messages), offset + 1)
 
     def _run(self, offset: int, run: InputRun) -> list[Message]:

@@ -161,6 +161,22 @@ def test_an_input_is_paused_while_much_of_it_waits(
     assert any(seen)
 
 
+def test_an_input_that_the_next_order_waits_for_is_not_paused(
+    merging: Merging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay may get the records of an order in smaller pieces than the first run did."""
+    monkeypatch.setattr(module, "HeldRecords", partial(HeldRecords, bytes_max=100))
+    wanted = [f"{number:050}" for number in range(60)]
+    with merging.merge() as merge:
+        for first in (0, 20, 40):
+            merging.feed(0, *wanted[first : first + 20])
+            found = values(merging.batches(merge, 20))
+            assert found == wanted[first : first + 20]
+    monkeypatch.setattr("coop_consumer.kafka.tail.BATCH_MAX", 1)
+    with merging.merge() as merge:
+        assert values(merging.batches(merge, 60)) == wanted
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_is_refused_and_its_parent_goes_on(merging: Merging) -> None:
     merging.feed(0, "a")
