@@ -1,6 +1,6 @@
 """Patterns that leave each output once: for single writers, other stores and old topics.
 
-A `WorkerPool` with `processing.guarantee=exactly_once` needs none of them. docs/logs-patterns.md
+A `WorkerPool` with `processing.guarantee=exactly_once` needs none of them. docs/patterns.md
 says what each of them promises, against what, and what it costs.
 """
 

@@ -1,4 +1,4 @@
-"""The rights that docs/logs-patterns.md lists: with all of them, and without each."""
+"""The rights that docs/patterns.md lists: with all of them, and without each."""
 
 from __future__ import annotations
 
