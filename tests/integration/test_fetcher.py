@@ -17,7 +17,7 @@ from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES
 from coop_consumer.kafka import consuming, fetcher
-from coop_consumer.kafka.batch_size import BATCH_MIN
+from coop_consumer.kafka.batch_size import BATCH_MAX, BATCH_MIN
 from coop_consumer.kafka.fetcher import FetchThread
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -104,13 +104,14 @@ def test_however_often_it_is_held_it_looks_only_so_far_ahead(
 ) -> None:
     """One partition has nothing, so that there is always a reason to look further."""
     monkeypatch.setattr(fetcher, "_AHEAD_BYTES_MAX", 300 * RECORD_BYTES)
-    orders, taker = job(2), Taker()
-    orders.produce(keys_of(3 * SHARE, SHARE), 0)
+    orders, taker, times = job(2), Taker(), 10
+    # However late it is held, this many batches are out at most; and there is more.
+    orders.produce(keys_of((times + fetcher._CREDIT + 1) * BATCH_MAX, SHARE), 0)
     with fetching(orders, taker) as thread:
         for number in range(2):
             tp = TopicPartition(orders.topic, number)
             thread.start_stream(StartStream(tp, number, 0, catch_up=False))
-        for _ in range(10):
+        for _ in range(times):
             thread.hold(True)
             eventually(lambda: thread._ahead.size >= fetcher._AHEAD_BYTES_MAX)
             waiting = [piece for queue in thread._ahead._queues.values() for piece, _ in queue]

@@ -77,7 +77,10 @@ class Faults:
         gaps = (2_000,) if is_upgrade else (800, 2_000, 5_000)
         self._gap_ms = world.scheduler.rng.choice(gaps)
         self._after_plans = AFTER_PLANS if world.is_patient else 1.0
-        world.scheduler.after(WARM_UP_MS if world.is_patient else 0, self._next)
+        if world.exactly_once:
+            world.scheduler.after(WARM_UP_MS if world.is_patient else 0, self._next)
+        else:
+            self._next()
 
     @property
     def is_on(self) -> bool:

@@ -224,7 +224,7 @@ class World:
         try:
             self._trouble()
             self._calm()
-            if self.scheduler.chance(self._chance_of_rest):
+            if self._rests():
                 self._rest(is_moving=self._is_left())
             self._decides = True
             if self._is_left():
@@ -241,12 +241,11 @@ class World:
             return self._outcome(text, "".join(frames))
         return self._outcome()
 
-    @property
-    def _chance_of_rest(self) -> float:
+    def _rests(self) -> bool:
         """With exactly once it is rarer, as farewells are: both are about plans and mirrors."""
-        if not self._is_left():
-            return RESTS
-        return 0.65 if self.exactly_once else 1.0
+        if self.exactly_once and self._is_left():
+            return self.scheduler.chance(0.65)
+        return self._is_left() or self.scheduler.chance(RESTS)
 
     def _outcome(self, violation: str = "", where: str = "") -> Outcome:
         return Outcome(
