@@ -6,12 +6,13 @@ the partition had when the reading began. It joins no group and commits nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coop_consumer import arguments
-from coop_consumer.config import Config, IsolationLevel
+from coop_consumer.config import Config, IsolationLevel, OnDataLoss
 from coop_consumer.errors import DataLossError, InputGoneError, MisuseError
 from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.patience import AWAY_S, patiently
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from assignors import TopicPartition
+
+log = logging.getLogger(__name__)
 
 READER = "coop-consumer-reader"
 """A group name, for a configuration that needs one; nothing is committed under it."""
@@ -39,7 +42,7 @@ def reader_of(
         ConfigError: For a bad setting.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
-    parsed = config_for(config, {"group.id": READER})
+    parsed = config_for(config, {"group.id": READER, "on.data.loss": OnDataLoss.STOP.value})
     parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
     topic = arguments.a_place(call, place).topic
     topics = Topics(parsed)
@@ -65,7 +68,8 @@ def committed_records(
         offset: The first one to read.
 
     Raises:
-        InputGoneError: The partition does not have some of them any more.
+        InputGoneError: The partition does not have some of them any more. With on.data.loss=warn
+            it is read from its first record instead.
         MisuseError: There is no such partition, or no such offset.
         ConfigError: For a bad setting.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -74,6 +78,11 @@ def committed_records(
     offset = checked_number("committed_records()", offset, "offset")
     if offset < 0:
         raise MisuseError("committed_records()", f"offset {offset} is negative", "Begin at 0")
+    if parsed.on_data_loss is OnDataLoss.WARN:
+        low = offset_of(topics, place, EARLIEST)
+        if offset < low:
+            log.warning("%s begins at offset %d, so it is not read from %d on", place, low, offset)
+            offset = low
     end = offset_of(topics, place, LATEST, committed=True)
     if offset >= end:
         return

@@ -6,9 +6,11 @@ import random
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
-from coop_consumer.errors import MisuseError, TopicMissingError
+from coop_consumer.errors import InputGoneError, MisuseError, TopicMissingError
 from coop_consumer.patterns import Deduplicator, committed_records, with_source
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
@@ -95,3 +97,15 @@ def test_a_partition_or_an_offset_that_is_not_there_is_named_at_once(
         Deduplicator().catch_up(config, missing, 5)
     with pytest.raises(MisuseError, match="above the end"):
         Deduplicator().catch_up(config, place, 10**6)
+
+
+def test_records_that_are_gone_are_passed_over_on_request(
+    bootstrap: str, place: TopicPartition, admin: AdminClient
+) -> None:
+    config = {"bootstrap.servers": bootstrap}
+    [deleted] = admin.delete_records([Place(place.topic, 0, 40)]).values()
+    deleted.result(WAIT_S)
+    with pytest.raises(InputGoneError, match=r"on\.data\.loss=warn"):
+        list(committed_records(config, place, 7))
+    found = committed_records({**config, "on.data.loss": "warn"}, place, 7)
+    assert [it.offset() for it in found] == list(range(40, 130))
