@@ -115,4 +115,5 @@ def a_key(call: str, value: object) -> bytes:
 
 
 def _misuse(call: str, value: object, what: str, remedy: str) -> MisuseError:
-    return MisuseError(call, f"{shown(value)} is {what}", remedy)
+    text = f"{shown(value)} (str)" if isinstance(value, str) else shown(value)
+    return MisuseError(call, f"{text} is {what}", remedy)

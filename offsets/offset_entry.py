@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from assignors import TopicPartition
 from assignors.key_range import WHOLE
-from offsets.offset_range import OFFSET_MAX
+from offsets.offset_range import OFFSET_MAX, OffsetRange
 from offsets.progress import Gaps, RangeProgress
 
 METADATA_BYTES_MAX: Final = 4_096
@@ -118,20 +118,37 @@ def check_place(place: TopicPartition) -> None:
     Raises:
         ValueError: With what is wrong.
     """
+    if not isinstance(place, TopicPartition):
+        raise ValueError(f"{place!r:.80} is no TopicPartition(topic, number)")  # noqa: TRY004 - as documented
     _check_name("topic", place.topic)
+    _check_whole(place, "partition", place.partition)
     if not 0 <= place.partition <= PARTITION_MAX:
         raise ValueError(f"{place}: the partition is not in 0 to {PARTITION_MAX}")
 
 
+def _check_whole(place: TopicPartition, what: str, number: object) -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(f"{place}: {what} {number!r:.60} is no whole number")  # noqa: TRY004 - as documented
+
+
 def _check_name(what: str, name: str) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"{what} {name!r:.60} is no text")  # noqa: TRY004 - as documented
     size, most = len(_utf8(what, name)), _NAME_BYTES_MAX[what]
     if not 0 < size <= most:
         raise ValueError(f"{what} {name[:40]!r}: its name has {size} bytes, not 1 to {most}")
 
 
 def _check_entry(place: TopicPartition, entry: OffsetEntry) -> None:
+    if not isinstance(entry, OffsetEntry):
+        raise ValueError(f"{place}: {entry!r:.80} is no OffsetEntry")  # noqa: TRY004 - as documented
     offset, metadata, gaps = entry
     _check_offset(place, "offset", offset)
+    if not isinstance(metadata, str):
+        raise ValueError(f"{place}: metadata {metadata!r:.60} is no text")  # noqa: TRY004 - as documented
+    given: object = gaps
+    if not isinstance(given, tuple) or not all(isinstance(it, OffsetRange) for it in given):
+        raise ValueError(f"{place}: gaps {gaps!r:.60} are no tuple of OffsetRange")
     size = len(_utf8(f"{place}: metadata", metadata))
     if size > METADATA_BYTES_MAX:
         raise ValueError(
@@ -147,6 +164,7 @@ def _check_entry(place: TopicPartition, entry: OffsetEntry) -> None:
 
 
 def _check_offset(place: TopicPartition, what: str, offset: int) -> None:
+    _check_whole(place, what, offset)
     if not 0 <= offset <= OFFSET_MAX:
         raise ValueError(f"{place}: {what} {offset} is not in 0 to {OFFSET_MAX}")
 

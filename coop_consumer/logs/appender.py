@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 
+from coop_consumer.config.setting import shown
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
     AppendAbortedError,
@@ -28,6 +29,7 @@ from coop_consumer.logs.records import (
     APPEND_ID_BYTES,
     WRITER_HEADER,
     NewRecord,
+    size_of,
 )
 
 APPEND_MAX_RECORDS = 100_000
@@ -50,12 +52,17 @@ def check_size(records: Sequence[NewRecord], place: tuple[str, int]) -> None:
     """See that records are no more than one transaction takes.
 
     Raises:
-        MisuseError: There are none.
+        MisuseError: There are none, or one is no record.
         AppendTooLargeError: They are too many, or too large together.
     """
+    given: object = records
+    if isinstance(given, NewRecord | str | bytes) or not isinstance(given, Sequence | None):
+        raise MisuseError(
+            "append()", f"{shown(given)} is no list of records", "Give a list of NewRecord"
+        )
     if not records:
         raise MisuseError("append()", "there are no records", "Give one at least")
-    size = sum(len(it.key or b"") + len(it.value or b"") for it in records)
+    size = sum(map(size_of, records))
     if len(records) > APPEND_MAX_RECORDS or size > APPEND_MAX_BYTES:
         raise AppendTooLargeError(*place, len(records), size, APPEND_MAX_RECORDS, APPEND_MAX_BYTES)
 

@@ -19,6 +19,7 @@ from coop_consumer.logs.records import (
     NewRecord,
     TaggedRecord,
     VisibleRecord,
+    size_of,
 )
 
 LOAD_HEADER = "coop.load"
@@ -119,8 +120,8 @@ def _batch(waiting: Iterator[NewRecord]) -> list[NewRecord]:
     batch: list[NewRecord] = []
     size = 0
     for it in islice(waiting, BATCH_RECORDS):
+        size += size_of(it)
         batch.append(it)
-        size += len(it.key or b"") + len(it.value or b"")
         if size >= BATCH_BYTES:
             break
     return batch

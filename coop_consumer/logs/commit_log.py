@@ -18,6 +18,7 @@ from typing import Self, TypeVar
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.config import Config
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import AppendInDoubtError, MisuseError
 from coop_consumer.logs.appender import TIMEOUT_S, check_size
 from coop_consumer.logs.log_thread import (
@@ -39,6 +40,19 @@ T = TypeVar("T")
 AppendAnswer = Applied | Conflict | Denied
 
 FOLLOW_S = 0.05
+
+
+def _check_machine(machine: object) -> None:
+    methods = ("apply", "snapshot", "restore")
+    missing = [it for it in methods if not callable(getattr(machine, it, None))]
+    if isinstance(machine, type):
+        problem = f"{machine.__name__} is a class, and no state machine"
+    elif missing:
+        problem = f"{shown(machine)} has no {', '.join(missing)}"
+    else:
+        return
+    remedy = "Give an object with the methods apply, snapshot and restore, as of StateMachine"
+    raise MisuseError("CommitLog", problem, remedy)
 
 
 class CommitLog:
@@ -69,6 +83,7 @@ class CommitLog:
         self._is_closed = self._is_fork = False
         self._closing = threading.Lock()  # guards the end: nothing is asked for behind it
         try:
+            _check_machine(machine)
             self._replica.bootstrap()
         except BaseException:
             log.close()
@@ -183,11 +198,12 @@ class CommitLog:
             timeout_s: How long to wait.
 
         Raises:
+            TimeoutError: There was no answer in time.
             LogBlockedError: Somebody's transaction is undecided for that long.
             CoopConsumerError: The log cannot be read.
             BaseException: What `look` raises.
         """
-        return self._waited(self.read_later(look), timeout_s)
+        return self._waited(self.read_later(look), timeout_s, "read")
 
     def read_later(self, look: Callable[[], T]) -> Future[T]:
         """As `read`, without waiting."""
@@ -199,7 +215,7 @@ class CommitLog:
         """Look at the state as it is. Others may have appended long since: it may be old."""
         asked = AskedLook(look, is_synced=False)
         self._put(asked)
-        found: T = self._waited(asked.answer, timeout_s)
+        found: T = self._waited(asked.answer, timeout_s, "peek")
         return found
 
     def sync(self, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -220,7 +236,7 @@ class CommitLog:
         """
         asked = AskedLook(self._replica.snapshot, is_synced=False)
         self._put(asked)
-        found: LogToken = self._waited(asked.answer, timeout_s)
+        found: LogToken = self._waited(asked.answer, timeout_s, "snapshot")
         return found
 
     def _put(self, asked: AskedAppend | AskedLook) -> None:
@@ -232,7 +248,8 @@ class CommitLog:
                 return
         raise MisuseError("this call", f"commit log {self._name} is closed", "Open it again")
 
-    def _waited(self, answer: Future[T], timeout_s: float) -> T:
+    def _waited(self, answer: Future[T], timeout_s: float, asked: str = "") -> T:
+        """The answer; `asked` is what it answers, "" for an append, of which it may be in doubt."""
         if self._thread.is_here:
             raise MisuseError(
                 "this call",
@@ -245,6 +262,9 @@ class CommitLog:
         except TimeoutError:
             if answer.done():
                 raise  # it is what was raised
+            if asked:
+                text = f"{asked} of commit log {self._name}: no answer within {timeout_s:g} s"
+                raise TimeoutError(text) from None
             topic, partition = self._log.place
             raise AppendInDoubtError(
                 topic, partition, b"", f"no answer within {timeout_s:g} s"
@@ -254,6 +274,12 @@ class CommitLog:
         """Answer what was asked, and close the clients."""
         if self._is_fork:
             return
+        if self._thread.is_here:
+            raise MisuseError(
+                "close()",
+                f"the thread of commit log {self._name} would wait for itself",
+                "Do not close a log from its state machine, a look or a check",
+            )
         with self._closing:
             is_first, self._is_closed = not self._is_closed, True
         if is_first:

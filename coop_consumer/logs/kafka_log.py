@@ -14,11 +14,13 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.config.setting import shown
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     LogBlockedError,
+    MisuseError,
     NoTransactionsError,
     RetriableError,
 )
@@ -45,7 +47,7 @@ _POLL_S = 0.1
 _QUEUE_MIN = 1_000_000
 
 
-def config_of(config: Config | Mapping[str, object], name: str) -> Config:
+def config_of(config: Config | Mapping[str, object], name: object) -> Config:
     """The configuration of a log's clients; no group is needed, so the name stands in for it.
 
     Raises:
@@ -58,6 +60,10 @@ def config_of(config: Config | Mapping[str, object], name: str) -> Config:
                 "both_clients", "=False is for librdkafka alone", "Make the Config without it"
             )
         return config
+    if not isinstance(name, str) or not name:
+        raise MisuseError("a writer of a log", f"name={shown(name)}", "Give it a name, as text")
+    if not isinstance(config, Mapping):
+        return Config.from_dict(config)  # says what it is
     return Config.from_dict({"group.id": name, **config})
 
 

@@ -13,7 +13,9 @@ from typing import Self
 
 from assignors import TopicPartition
 from coop_consumer import forks
+from coop_consumer.arguments import instance, seconds, whole
 from coop_consumer.config import Config
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import LogTokenError, MisuseError
 from coop_consumer.logs.appender import TIMEOUT_S, Appender, check_size, new_append_id
 from coop_consumer.logs.bulk_load import BulkLoaded, bulk_load
@@ -59,7 +61,7 @@ class ConditionalProducer:
         tp = TopicPartition(topic, partition)
         self._log = KafkaLog(config_of(config, name), tp, name)
         self._appender = Appender(self._log)
-        self._is_fork = False
+        self._is_fork = self._is_closed = False
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
@@ -75,6 +77,7 @@ class ConditionalProducer:
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
+        self._check_open()
         token, _ = self._log.backwards("")
         return token
 
@@ -126,16 +129,19 @@ class ConditionalProducer:
                 that the error has.
         """
         check_size(records, self.place)
-        if append_id and len(append_id) != APPEND_ID_BYTES:
+        given: object = append_id
+        if not isinstance(given, bytes) or len(given) not in (0, APPEND_ID_BYTES):
+            size = f"has {len(given)} bytes" if isinstance(given, bytes) else f"is {shown(given)}"
             raise MisuseError(
                 "append()",
-                f"append_id has {len(append_id)} bytes",
+                f"append_id {size}",
                 f"Give {APPEND_ID_BYTES}, such as os.urandom({APPEND_ID_BYTES})",
             )
+        wait_s = seconds("append()", timeout_s)
+        if wait_s is None:
+            raise MisuseError("append()", "timeout_s is None", "Give a number of seconds")
         offset = self._checked(expected).offset
-        end = self._appender.append(
-            records, offset, append_id or new_append_id(), timeout_s=timeout_s
-        )
+        end = self._appender.append(records, offset, append_id or new_append_id(), timeout_s=wait_s)
         if end is AppendEnd.APPENDED:
             return expected.at(self._appender.appended)
         if end is AppendEnd.CONFLICT:
@@ -155,6 +161,11 @@ class ConditionalProducer:
             MisuseError: The records are others than those that are in the log.
             CoopConsumerError: As `append`. To go on, start it again.
         """
+        self._check_open()
+        if not isinstance(records, Iterable):
+            raise MisuseError(
+                "bulk_load()", f"{shown(records)} is no list of records", "Give it NewRecords"
+            )
         return bulk_load(self, records)
 
     def take_over(self) -> None:
@@ -165,7 +176,14 @@ class ConditionalProducer:
         """The token now, and visible records from the last one backwards, with a header each."""
         return self._log.backwards(header)
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise MisuseError(f"conditional producer {self.name}", "it is closed", "Make a new one")
+
     def _checked(self, token: LogToken) -> LogToken:
+        self._check_open()
+        instance("a token", token, LogToken)
+        whole("a token", token.offset, "offset")
         empty = self._log.empty()
         if token.topic_id != empty.topic_id:
             self._log.check_topic()
@@ -180,6 +198,7 @@ class ConditionalProducer:
 
     def close(self) -> None:
         """Close the clients."""
+        self._is_closed = True
         if not self._is_fork:
             self._log.close()
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from coop_consumer.config.setting import shown
+from coop_consumer.errors import MisuseError
+
 APPEND_HEADER = "coop.append"
 """Of the first record of an append: the append's id, 16 random bytes."""
 WRITER_HEADER = (
@@ -37,6 +40,41 @@ class NewRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: RecordHeaders = ()
+
+
+def size_of(record: object) -> int:
+    """The bytes of a record's key and value.
+
+    Raises:
+        MisuseError: It is no record, or one that a log does not give back as it is.
+
+    >>> size_of(NewRecord(b"door", b"open"))
+    8
+    """
+    if isinstance(record, NewRecord):
+        given: tuple[object, ...] = record
+        key, value, headers = given
+        if (
+            (key is None or isinstance(key, bytes))
+            and (value is None or isinstance(value, bytes))
+            and (headers == () or _are_headers(headers))
+        ):
+            return len(key or b"") + len(value or b"")
+    raise MisuseError(
+        "append()",
+        f"{shown(record)} is no record of a log",
+        "Give NewRecord(key, value), with bytes or None, and headers as pairs of a text and bytes",
+    )
+
+
+def _are_headers(headers: object) -> bool:
+    return isinstance(headers, tuple | list) and all(
+        isinstance(it, tuple)
+        and len(it) == 2
+        and isinstance(it[0], str)
+        and isinstance(it[1], bytes)
+        for it in headers
+    )
 
 
 class VisibleRecord(NamedTuple):
@@ -88,6 +126,8 @@ class LogToken:
         >>> LogToken.decode(LogToken(bytes(16), 3, -1).encode()).offset
         -1
         """
+        if not isinstance(data, bytes):
+            raise ValueError(f"{type(data).__name__} is no token of a log, which has 28 bytes")  # noqa: TRY004 - as documented
         if len(data) != TOPIC_ID_BYTES + _NUMBER_BYTES + _OFFSET_BYTES:
             raise ValueError(f"{len(data)} bytes are no token of a log, which has 28")
         rest = data[TOPIC_ID_BYTES:]

@@ -186,8 +186,10 @@ class Replica:
 
     def _apply(self, records: Sequence[VisibleRecord]) -> Sequence[object]:
         results = self._asked("apply", lambda: self._machine.apply(records))
-        if len(results) != len(records):
-            text = f"nothing, and returned {len(results)} results for {len(records)} records"
+        given: object = results
+        if not isinstance(given, Sequence) or len(given) != len(records):
+            what = f"{len(given)} results" if isinstance(given, Sequence) else type(given).__name__
+            text = f"nothing, and returned {what} for {len(records)} records"
             self.broken = StateMachineError(*self._log.place, "apply", text)
             raise self.broken
         if self._own is not None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+from coop_consumer.config.setting import shown
+from coop_consumer.errors import MisuseError
 from coop_consumer.logs.records import LogToken
 
 _VOUCH_KEY = b"vouch"
@@ -66,6 +68,13 @@ def snapshot_records(
     """
     digest, count = sha256(), 0
     for part in parts:
+        if not isinstance(part, bytes | bytearray | memoryview):
+            raise MisuseError(
+                "snapshot()",
+                f"part {count} of the state machine's is {shown(part)}, and no bytes",
+                "Yield the parts of the state as bytes",
+                "There is no new snapshot",
+            )
         data = bytes(part)
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)

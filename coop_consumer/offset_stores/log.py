@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from assignors import TopicPartition
 from coop_consumer import forks
+from coop_consumer.arguments import a_topic
 from coop_consumer.config import Config
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
@@ -51,6 +52,7 @@ class LogOffsetStore:
 
     def __init__(self, config: Config | Mapping[str, object], topic: str, name: str) -> None:
         checked = config_of(config, name)
+        a_topic(f"{type(self).__name__}()", topic)
         partitions = Topics(checked).describe([topic], verb="written")[topic].partitions
 
         def open_log(number: int, machine: OffsetMachine) -> CommitLog:

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from assignors import TopicPartition
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
 from offsets.offset_entry import check_places
@@ -99,6 +100,10 @@ def checked(
     Raises:
         MisuseError: One is wrong.
     """
+    for what, found in (("entries", entries), ("expected", expected or {})):
+        if not isinstance(found, Mapping):
+            error = ValueError(f"{what} {shown(found)} are no dict by TopicPartition")
+            raise _misused("commit()", error, "Nothing was committed")
     commit = OffsetCommit(group, dict(entries), dict(expected or {}))
     try:
         commit.check()
@@ -113,6 +118,9 @@ def checked_places(group: str, places: Iterable[TopicPartition]) -> list[TopicPa
     Raises:
         MisuseError: One is none.
     """
+    if isinstance(places, TopicPartition | str | bytes) or not isinstance(places, Iterable):
+        error = ValueError(f"{shown(places)} is no list of TopicPartition")
+        raise _misused("fetch()", error, "Nothing was asked")
     wanted = list(places)
     try:
         check_places(group, wanted)

@@ -17,6 +17,7 @@ from typing import Self
 from assignors import TopicPartition
 from coop_consumer.errors import MisuseError
 from coop_consumer.patterns.any_output import WithOutputs
+from coop_consumer.patterns.single_writer import checked_number
 
 STATE_MAX_BYTES = 4_095
 """By default brokers refuse 4,096 characters and more (`offset.metadata.max.bytes`)."""
@@ -26,7 +27,7 @@ def checked_state(writer: str, state: str) -> str:
     """A state that a commit can hold. Pure.
 
     Raises:
-        MisuseError: It is no text, or too large.
+        MisuseError: It is no text, or too large, or has a character that no commit holds.
     """
     if not isinstance(state, str):
         raise MisuseError(
@@ -34,7 +35,20 @@ def checked_state(writer: str, state: str) -> str:
             f"the state is {type(state).__name__}, no text",
             "Write the state as text, say by json.dumps",
         )
-    size = len(state.encode())
+    try:
+        size = len(state.encode())
+    except UnicodeEncodeError as error:
+        raise MisuseError(
+            f"{writer}: commit()",
+            "the state has a lone surrogate, which no UTF-8 has",
+            "Write the state as text, say by json.dumps",
+        ) from error
+    if "\0" in state:
+        raise MisuseError(
+            f"{writer}: commit()",
+            "the state has a character NUL, which no commit holds",
+            "Write the state as text, say by json.dumps",
+        )
     if size > STATE_MAX_BYTES:
         raise MisuseError(
             f"{writer}: commit()",
@@ -99,6 +113,7 @@ class Checkpoint(WithOutputs):
             CoopConsumerError: Kafka refuses; a new object finds out what was committed.
         """
         checked_state(self.name, state)
+        offset = checked_number(f"{self.name}: transaction()", offset, "offset")
         if offset < self.offset:
             raise MisuseError(
                 f"{self.name}: transaction()",

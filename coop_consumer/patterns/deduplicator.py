@@ -8,19 +8,18 @@ offset may come later and be new. Right: Read on the partition, for `catch_up`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from assignors import TopicPartition
-from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.patience import AWAY_S
-from coop_consumer.kafka.topics import EARLIEST, Topics
+from coop_consumer.kafka.topics import EARLIEST, LATEST
 from coop_consumer.patterns.messages import headers_in
-from coop_consumer.patterns.reading import READER
+from coop_consumer.patterns.reading import reader_of
 from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
 from coop_consumer.patterns.seen_in import note_records
+from coop_consumer.patterns.single_writer import checked_number
 from offsets import OffsetRange
 
 
@@ -83,12 +82,23 @@ class Deduplicator:
 
         Raises:
             DataLossError: Records were removed while they were read.
+            MisuseError: There is no such partition, or it ends below the offset: it was cut off,
+                or made again.
             ConfigError: For a bad setting.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        parsed = Config.from_dict({"group.id": READER, **config}, both_clients=False)
-        parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
-        low = offset_of(Topics(parsed), place, EARLIEST)
+        call = "Deduplicator.catch_up()"
+        parsed, topics = reader_of(call, config, place)
+        offset = checked_number(call, offset, "offset")
+        if look_back is not None:
+            look_back = checked_number(call, look_back, "number of records")
+        low, end = offset_of(topics, place, EARLIEST), offset_of(topics, place, LATEST)
+        if offset > end:
+            raise MisuseError(
+                call,
+                f"offset {offset} lies above the end of {place}, which is {end}",
+                "If the partition was cut off or made again, begin at 0 with a new Deduplicator",
+            )
         first = low if look_back is None else max(low, offset - look_back)
         if first < offset:
             offsets = OffsetRange(first, offset - 1)

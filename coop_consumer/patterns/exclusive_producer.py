@@ -15,8 +15,8 @@ from assignors import TopicPartition
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.publish import Headers
 from coop_consumer.patterns.going_on import next_number
-from coop_consumer.patterns.single_writer import SingleWriter
-from coop_consumer.patterns.stamp import Stamp, stamped
+from coop_consumer.patterns.single_writer import SingleWriter, checked_number
+from coop_consumer.patterns.stamp import Stamp
 
 
 class ExclusiveProducer(SingleWriter):
@@ -88,9 +88,11 @@ class ExclusiveProducer(SingleWriter):
         """Add the output of an input to the transaction; 0 ms: the time is now.
 
         Raises:
-            MisuseError: The position lies below `position`: its output is there already.
+            MisuseError: The position lies below `position`: its output is there already. No
+                transaction is open. No record can be made of the arguments.
             CoopConsumerError: This record or one before it is refused.
         """
+        position = checked_number(f"{self.name}: put()", position, "position")
         if position < self.position:
             raise MisuseError(
                 f"{self.name}: put()",
@@ -98,11 +100,13 @@ class ExclusiveProducer(SingleWriter):
                 f"Go on at position {self.position}; if an input makes several outputs, use "
                 "PairedOffsets",
             )
-        self._publisher.write(
+        self._write(
+            "put()",
             self._output.topic,
             value,
             key,
-            stamped(headers, Stamp(self.name, position)),
+            headers,
+            stamp=Stamp(self.name, position),
             partition=self._output.partition,
             timestamp_ms=timestamp_ms,
         )

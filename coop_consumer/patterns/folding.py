@@ -100,6 +100,19 @@ def _fold_one(
     folded.next_offset = max(offset + 1, folded.next_offset or 0)
 
 
+def checked_value(writer: str, value: object) -> bytes | None:
+    """A value that a change can have. A text would be another value after a restore.
+
+    Raises:
+        MisuseError: It is none.
+    """
+    if value is not None and not isinstance(value, bytes):
+        raise MisuseError(
+            f"{writer}: change()", f"the value is {value!r:.60}", "Give a value in bytes, or None"
+        )
+    return value
+
+
 def checked_key(writer: str, key: object) -> bytes:
     """A key that a change can have.
 

@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from assignors import TopicPartition
+from coop_consumer import arguments
 from coop_consumer.errors import InputGoneError, LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
 from coop_consumer.kafka.patience import AWAY_S
@@ -27,7 +29,7 @@ from coop_consumer.kafka.tail import Tail
 from coop_consumer.patterns.held import HeldRecords
 from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
 from coop_consumer.patterns.messages import headers_in
-from coop_consumer.patterns.single_writer import SingleWriter
+from coop_consumer.patterns.single_writer import SingleWriter, checked_number
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
 from offsets import OffsetRange
 
@@ -84,7 +86,8 @@ class MergeLog(SingleWriter):
         name: str,
         position: int = 0,
     ) -> None:
-        inputs = tuple(inputs)
+        inputs = tuple(arguments.places(f"MergeLog {name}", inputs))
+        position = checked_number(f"MergeLog {name}", position, "position")
         if not inputs or len(set(inputs)) < len(inputs) or merge_log in inputs:
             raise MisuseError(
                 f"MergeLog {name}",
@@ -134,8 +137,10 @@ class MergeLog(SingleWriter):
             for tp, offset in kept.items()
         }
 
-    def next_batch(self, timeout_s: float = 1.0) -> MergedBatch | None:
+    def next_batch(self, timeout_s: float | None = 1.0) -> MergedBatch | None:
         """The next records of the inputs, at most 1,000; None: none have come in time.
+
+        Without a time-out it waits until some come.
 
         Raises:
             PublisherFencedError: Another one of this name has begun.
@@ -143,7 +148,10 @@ class MergeLog(SingleWriter):
             InputGoneError: Records were removed before they were read.
             CoopConsumerError: Kafka refuses; a new object goes on at the last commit.
         """
-        until_s = monotonic() + timeout_s
+        if self._is_closed:
+            raise MisuseError(f"MergeLog {self.name}", "it is closed", "Make a new MergeLog")
+        wait_s = arguments.seconds(f"{self.name}: next_batch()", timeout_s)
+        until_s = inf if wait_s is None else monotonic() + wait_s
         while True:
             if self._orders:
                 batch = self._taken(*self._orders[0])

@@ -31,11 +31,13 @@ from coop_consumer.patterns.folding import (
     Folded,
     State,
     checked_key,
+    checked_value,
     fold,
     set_value,
 )
 from coop_consumer.patterns.messages import headers_in
-from coop_consumer.patterns.stamp import Stamp, stamped
+from coop_consumer.patterns.single_writer import checked_number
+from coop_consumer.patterns.stamp import Stamp
 from offsets import OffsetRange
 
 
@@ -184,6 +186,7 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             PublisherFencedError: Another one of this name has begun; nothing of it is visible.
             CoopConsumerError: Kafka refuses; a new object restores what was committed.
         """
+        last = checked_number(f"{self.name}: transaction()", last, "offset")
         if last < self.offset:
             raise MisuseError(
                 f"{self.name}: transaction()",
@@ -200,13 +203,15 @@ class OffsetChangelog(WithOutputs, Generic[State]):
         """Change the state, and add the change to the transaction.
 
         Raises:
-            MisuseError: No change can have this key.
+            MisuseError: No transaction is open, or no change can have this key or value.
             CoopConsumerError: This change or one before it is refused.
         """
-        self._append(checked_key(self.name, key), value)
+        self._append(checked_key(self.name, key), checked_value(self.name, value))
         self._apply(self.state, key, value)
 
     def _append(self, key: bytes, value: bytes | None) -> None:
-        headers = stamped((), Stamp(self.name, self._last))
+        self._check_open("change()")
+        stamp = Stamp(self.name, self._last)
         partition = self._changelog.partition
-        self._publisher.write(self._changelog.topic, value, key, headers, partition=partition)
+        topic = self._changelog.topic
+        self._write("change()", topic, value, key, (), stamp=stamp, partition=partition)

@@ -19,8 +19,8 @@ from assignors import TopicPartition
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.publish import Headers
 from coop_consumer.patterns.going_on import Pair, PairMark, resumption
-from coop_consumer.patterns.single_writer import SingleWriter
-from coop_consumer.patterns.stamp import Stamp, stamped
+from coop_consumer.patterns.single_writer import SingleWriter, checked_number
+from coop_consumer.patterns.stamp import Stamp
 
 
 class PairedOffsets(SingleWriter):
@@ -147,6 +147,7 @@ class PairedOffsets(SingleWriter):
                 failed.
             PublisherFencedError, CoopConsumerError: As `publish` does.
         """
+        offset = checked_number(f"{self.name}: commit()", offset, "offset")
         if offset < self.offset:
             raise MisuseError(
                 f"{self.name}: commit()",
@@ -163,11 +164,13 @@ class PairedOffsets(SingleWriter):
         with self._transaction():
             first = self.outputs - len(self._unsent)
             for number, (value, key, headers, time_ms) in enumerate(self._unsent, first):
-                self._publisher.write(
+                self._write(
+                    "put()",
                     self._output.topic,
                     value,
                     key,
-                    stamped(headers, Stamp(self.name, number)),
+                    headers,
+                    stamp=Stamp(self.name, number),
                     partition=self._output.partition,
                     timestamp_ms=time_ms,
                 )

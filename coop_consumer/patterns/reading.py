@@ -6,16 +6,19 @@ the partition had when the reading began. It joins no group and commits nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coop_consumer.config import Config, IsolationLevel
-from coop_consumer.errors import DataLossError, InputGoneError
+from coop_consumer import arguments
+from coop_consumer.config import Config, IsolationLevel, OnDataLoss
+from coop_consumer.errors import DataLossError, InputGoneError, MisuseError
 from coop_consumer.kafka.log_end import offset_of
-from coop_consumer.kafka.patience import AWAY_S
+from coop_consumer.kafka.patience import AWAY_S, patiently
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
+from coop_consumer.patterns.single_writer import checked_number, config_for
 from offsets import OffsetRange
 
 if TYPE_CHECKING:
@@ -23,8 +26,35 @@ if TYPE_CHECKING:
 
     from assignors import TopicPartition
 
+log = logging.getLogger(__name__)
+
 READER = "coop-consumer-reader"
 """A group name, for a configuration that needs one; nothing is committed under it."""
+
+
+def reader_of(
+    call: str, config: Mapping[str, object], place: TopicPartition
+) -> tuple[Config, Topics]:
+    """The checked configuration to read an existing partition with, and its topics.
+
+    Raises:
+        MisuseError: There is no such partition.
+        ConfigError: For a bad setting.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    parsed = config_for(config, {"group.id": READER, "on.data.loss": OnDataLoss.STOP.value})
+    parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
+    topic = arguments.a_place(call, place).topic
+    topics = Topics(parsed)
+    # Who asked for offsets of a topic that does not exist would ask again for a minute.
+    facts = patiently(lambda: topics.describe([topic], verb="consumed"), f"topic {topic}")[topic]
+    if not 0 <= place.partition < facts.partitions:
+        raise MisuseError(
+            call,
+            f"{topic} has no partition {place.partition}",
+            f"Name one from 0 to {facts.partitions - 1}",
+        )
+    return parsed, topics
 
 
 def committed_records(
@@ -38,13 +68,21 @@ def committed_records(
         offset: The first one to read.
 
     Raises:
-        InputGoneError: The partition does not have some of them any more.
+        InputGoneError: The partition does not have some of them any more. With on.data.loss=warn
+            it is read from its first record instead.
+        MisuseError: There is no such partition, or no such offset.
         ConfigError: For a bad setting.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
-    parsed = Config.from_dict({"group.id": READER, **config}, both_clients=False)
-    parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
-    topics = Topics(parsed)
+    parsed, topics = reader_of("committed_records()", config, place)
+    offset = checked_number("committed_records()", offset, "offset")
+    if offset < 0:
+        raise MisuseError("committed_records()", f"offset {offset} is negative", "Begin at 0")
+    if parsed.on_data_loss is OnDataLoss.WARN:
+        low = offset_of(topics, place, EARLIEST)
+        if offset < low:
+            log.warning("%s begins at offset %d, so it is not read from %d on", place, low, offset)
+            offset = low
     end = offset_of(topics, place, LATEST, committed=True)
     if offset >= end:
         return

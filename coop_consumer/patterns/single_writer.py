@@ -12,20 +12,22 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 from assignors import TopicPartition
+from coop_consumer import arguments
 from coop_consumer.config import Config, IsolationLevel, OnDataLoss, sendable
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AuthorizationError, ConfigError, MisuseError
 from coop_consumer.kafka.log_end import log_end, offset_of
 from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
-from coop_consumer.kafka.publish import Publisher
+from coop_consumer.kafka.publish import ANY_PARTITION, Headers, Publisher
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.patterns.going_on import OutputEnd, within_input
 from coop_consumer.patterns.messages import headers_in
-from coop_consumer.patterns.stamp import stamp_in
+from coop_consumer.patterns.stamp import Stamp, stamp_in, stamped
+from offsets.offset_range import OFFSET_MAX
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +41,43 @@ def writer_config(config: Mapping[str, object], name: object, kind: str) -> Conf
     """
     if not isinstance(name, str) or not sendable(name):
         raise MisuseError(f"{kind}()", f"name={shown(name)}", f"A name has {KAFKA_NAME.words}")
-    if config.get("group.id", name) != name:
+    # Unlike a group, a single writer has nobody who would count a loss.
+    found = config_for(config, {"on.data.loss": OnDataLoss.STOP.value, "group.id": name})
+    if found.group_id != name:
         raise ConfigError(
             "group.id",
             "is the writer's name: its commits are offsets of that group",
             "Leave it out",
         )
-    # Unlike a group, a single writer has nobody who would count a loss.
-    strict = {"on.data.loss": OnDataLoss.STOP.value, **config, "group.id": name}
-    found = Config.from_dict(strict, both_clients=False)
     return replace(found, isolation_level=IsolationLevel.READ_COMMITTED)
+
+
+def config_for(config: object, defaults: Mapping[str, object]) -> Config:
+    """The checked configuration of who reads or writes beside groups.
+
+    Raises:
+        ConfigError: For a bad setting, or what is no dict of them.
+    """
+    given = {**defaults, **config} if isinstance(config, Mapping) else config
+    return Config.from_dict(cast("Mapping[str, object]", given), both_clients=False)
+
+
+def checked_number(call: str, value: object, what: str) -> int:
+    """An offset or position that Kafka can keep. Pure.
+
+    Raises:
+        MisuseError: It is no whole number, or a larger one. Headers and commits could not hold it,
+            and no later start would find out where to go on.
+
+    >>> checked_number("put()", 7, "position")
+    7
+    """
+    number = value if type(value) is int else arguments.whole(call, value, what)
+    if number > OFFSET_MAX:
+        raise MisuseError(
+            call, f"{what} {number} is above the largest offset, {OFFSET_MAX}", "Use a smaller one"
+        )
+    return number
 
 
 class SingleWriter:
@@ -87,26 +116,83 @@ class SingleWriter:
         for place in read:
             self._check_place(place)
         for place in written:
+            arguments.a_place(f"{self._kind} {name}", place)
             self._config.refuse_output(place.topic)
             self._check_place(place, is_written=True)
             self._check_settings(place, self._topics.settings_of(place.topic))
             self._config = for_batches_of(self._config, self._topics, place.topic)
-        self._is_usable = True
+        self._is_usable, self._is_open, self._is_closed = True, False, False
         # From here on earlier writers of the name can commit nothing more: what is read is final.
         self._publisher = Publisher(self._config, name)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if not self._is_usable:
-            raise MisuseError(
-                f"{self._kind} {self.name}",
-                "a transaction of it has failed, or is open",
-                f"Make a new {self._kind}: it finds out what was committed",
-            )
-        self._is_usable = False
-        with self._publisher.transaction():
-            yield
+        problem, remedy = "", f"Make a new {self._kind}: it finds out what was committed"
+        if self._is_closed:
+            problem = "it is closed"
+        elif self._is_open:
+            problem, remedy = "a transaction of it is open", "End its block first, on one thread"
+        elif not self._is_usable:
+            problem = "a transaction of it has failed"
+        if problem:
+            raise MisuseError(f"{self._kind} {self.name}", problem, remedy)
+        self._is_usable, self._is_open = False, True
+        try:
+            with self._publisher.transaction():
+                yield
+        finally:
+            self._is_open = False
         self._is_usable = True
+
+    def _check_open(self, call: str) -> None:
+        """See that a record has a transaction to go into.
+
+        Raises:
+            MisuseError: It has none.
+        """
+        if not self._is_open:
+            raise MisuseError(
+                f"{self.name}: {call}",
+                "no transaction is open",
+                "Call it within a block, `with ….transaction(…):`",
+            )
+
+    def _write(
+        self,
+        call: str,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        *,
+        stamp: Stamp | None = None,
+        partition: int = ANY_PARTITION,
+        timestamp_ms: int = 0,
+    ) -> None:
+        """Add a record to the open transaction.
+
+        Raises:
+            MisuseError: No transaction is open, or no record can be made of the arguments.
+            CoopConsumerError: This record or one before it is refused.
+        """
+        self._check_open(call)
+        try:
+            self._publisher.write(
+                topic,
+                value,
+                key,
+                headers if stamp is None else stamped(headers, stamp),
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            raise MisuseError(
+                f"{self.name}: {call}",
+                f"no record can be made of its arguments: {error}",
+                "Give keys and values as bytes or None, headers as a list of (name, bytes), and "
+                "the time in whole ms",
+                "The transaction is void",
+            ) from error
 
     def _look_up(self, topic: str, *, is_read: bool, is_written: bool) -> TopicFacts:
         """A topic's facts.
@@ -130,12 +216,12 @@ class SingleWriter:
         return facts
 
     def _check_place(self, place: TopicPartition, *, is_written: bool = False) -> None:
+        arguments.a_place(f"{self._kind} {self.name}", place)
         facts = self._look_up(place.topic, is_read=True, is_written=is_written)
         if not 0 <= place.partition < facts.partitions:
             raise MisuseError(
                 f"{self._kind} {self.name}",
-                f"{place.topic} has {facts.partitions} partitions, and no partition "
-                f"{place.partition}",
+                f"{place.topic} has no partition {place.partition}",
                 f"Name one from 0 to {facts.partitions - 1}",
             )
 
@@ -188,6 +274,7 @@ class SingleWriter:
 
     def close(self) -> None:
         """Close the clients; an open transaction is aborted."""
+        self._is_closed = True
         self._publisher.close()
 
     def __enter__(self) -> Self:

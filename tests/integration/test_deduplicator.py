@@ -6,9 +6,11 @@ import random
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import InputGoneError, MisuseError, TopicMissingError
 from coop_consumer.patterns import Deduplicator, committed_records, with_source
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
@@ -77,3 +79,33 @@ def test_a_record_that_does_not_tell_its_source_is_named(bootstrap: str, topic: 
 def test_an_identity_is_names_of_headers(identity: tuple[str, ...]) -> None:
     with pytest.raises(MisuseError, match="Give the names of one header or more"):
         Deduplicator(identity)
+
+
+def test_a_partition_or_an_offset_that_is_not_there_is_named_at_once(
+    bootstrap: str, place: TopicPartition
+) -> None:
+    config = {"bootstrap.servers": bootstrap}
+    for wrong in (TopicPartition(place.topic, 9), TopicPartition(place.topic, -1)):
+        with pytest.raises(MisuseError, match="has no partition"):
+            list(committed_records(config, wrong, 0))
+        with pytest.raises(MisuseError, match="has no partition"):
+            Deduplicator().catch_up(config, wrong, 5)
+    missing = TopicPartition(place.topic + "-not", 0)
+    with pytest.raises(TopicMissingError):
+        list(committed_records(config, missing, 0))
+    with pytest.raises(TopicMissingError):
+        Deduplicator().catch_up(config, missing, 5)
+    with pytest.raises(MisuseError, match="above the end"):
+        Deduplicator().catch_up(config, place, 10**6)
+
+
+def test_records_that_are_gone_are_passed_over_on_request(
+    bootstrap: str, place: TopicPartition, admin: AdminClient
+) -> None:
+    config = {"bootstrap.servers": bootstrap}
+    [deleted] = admin.delete_records([Place(place.topic, 0, 40)]).values()
+    deleted.result(WAIT_S)
+    with pytest.raises(InputGoneError, match=r"on\.data\.loss=warn"):
+        list(committed_records(config, place, 7))
+    found = committed_records({**config, "on.data.loss": "warn"}, place, 7)
+    assert [it.offset() for it in found] == list(range(40, 130))

@@ -520,3 +520,55 @@ def test_a_read_up_to_the_last_stable_offset_alone_would_be_old(is_right: bool) 
         Call("x", Kind.GET, value, began=2, ended=3),
     ]
     assert (unexplained(history) is None) == is_right
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"x",
+        NewRecord(b"k", b"v"),
+        [b"x"],
+        [(b"k", b"v")],
+        [NewRecord(5, b"v")],  # type: ignore[arg-type]
+        [NewRecord(b"k", "v")],  # type: ignore[arg-type]
+        [NewRecord(b"k", b"v", None)],  # type: ignore[arg-type]
+        [NewRecord(b"k", b"v", {"a": b"b"})],  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_record_is_refused(log: CommitLog, wrong: Any) -> None:
+    with pytest.raises(MisuseError, match=r"is no (record|list of records)"):
+        log.append(wrong)
+    assert isinstance(log.append([NewRecord(b"k", b"v", (("a", b"b"),))]), Applied)
+
+
+@pytest.mark.parametrize("machine", [None, Registers, object()])
+def test_what_is_no_state_machine_is_refused(partition: MemoryPartition, machine: Any) -> None:
+    with pytest.raises(MisuseError, match="apply, snapshot and restore"):
+        CommitLog.in_memory(partition, "a", machine)
+
+
+def test_a_machine_that_returns_no_results_breaks_its_log(partition: MemoryPartition) -> None:
+    class Silent(Registers):
+        def apply(self, records: Any) -> Any:
+            super().apply(records)
+
+    with (
+        CommitLog.in_memory(partition, "a", Silent()) as log,
+        pytest.raises(StateMachineError, match="returned NoneType for 1 records"),
+    ):
+        log.append([put("x", 1)])
+
+
+def test_a_look_that_is_not_answered_in_time_is_no_append_in_doubt(log: CommitLog) -> None:
+    gate = threading.Event()
+    waits = log.read_later(gate.wait)
+    with pytest.raises(TimeoutError, match=r"peek of commit log .* no answer"):
+        log.peek(lambda: 1, timeout_s=0.01)
+    gate.set()
+    assert waits.result(WAIT_S)
+
+
+def test_a_log_is_not_closed_by_its_own_thread(log: CommitLog) -> None:
+    with pytest.raises(MisuseError, match="would wait for itself"):
+        log.read(log.close)
+    assert log.read(lambda: 7) == 7

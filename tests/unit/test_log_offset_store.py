@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.logs.records import NewRecord
-from coop_consumer.offset_stores import LogOffsetStore, OffsetEntry
+from coop_consumer.offset_stores import LogOffsetStore, MemoryOffsetStore, OffsetEntry
 from coop_consumer.offset_stores.machine import records_of
 from offsets import OffsetCommit
 from tests.support.journal import WAIT_S
@@ -90,3 +91,45 @@ def test_what_callers_commit_while_an_append_is_under_way_shares_the_next_one(
     assert [it.result(WAIT_S) for it in asked] == [None] * 500
     markers = sum(it.record is None for it in partitions[0].stored)
     assert markers <= 5, "the size, the first commit, the first of them, and the others"
+
+
+_PLACE = TopicPartition("orders", 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        5,
+        (5, "", ()),
+        OffsetEntry(5.5),  # type: ignore[arg-type]
+        OffsetEntry(True),
+        OffsetEntry("5"),  # type: ignore[arg-type]
+        OffsetEntry(5, None),  # type: ignore[arg-type]
+        OffsetEntry(5, "", None),  # type: ignore[arg-type]
+        OffsetEntry(5, "", ((7, 8),)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_entry_commits_nothing_of_the_others(wrong: Any) -> None:
+    store = MemoryOffsetStore()
+    other = TopicPartition("orders", 1)
+    with pytest.raises(MisuseError, match="orders-3"):
+        store.commit("g", {other: OffsetEntry(1), _PLACE: wrong})
+    assert store.fetch("g", [other, _PLACE]) == {}
+
+
+def test_wrong_arguments_are_named() -> None:
+    store: Any = MemoryOffsetStore()
+    entry = OffsetEntry(1)
+    for call in (
+        lambda: store.commit(None, {_PLACE: entry}),
+        lambda: store.commit("g", [_PLACE]),
+        lambda: store.commit("g", {_PLACE: entry}, 5),
+        lambda: store.commit("g", {_PLACE: entry}, {_PLACE: "5"}),
+        lambda: store.commit("g", {("orders", 3): entry}),
+        lambda: store.commit("g", {TopicPartition("orders", "3"): entry}),  # type: ignore[arg-type]
+        lambda: store.fetch("g", _PLACE),
+        lambda: store.fetch("g", ["orders"]),
+        lambda: store.fetch("g", None),
+    ):
+        with pytest.raises(MisuseError, match="Correct the call"):
+            call()

@@ -17,6 +17,7 @@ from coop_consumer.patterns.folding import (
     ChangeRecord,
     Folded,
     checked_key,
+    checked_value,
     fold,
     set_value,
 )
@@ -31,6 +32,7 @@ from coop_consumer.patterns.going_on import (
 )
 from coop_consumer.patterns.held import HeldRecords
 from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
+from coop_consumer.patterns.single_writer import checked_number
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 3)
@@ -363,3 +365,27 @@ def test_an_input_is_full_above_a_bound_until_a_fifth_is_left(size: int, full_at
         kept -= 1
         held.take(InputRun(A, 0, full_at - kept - 1, full_at - kept))
     assert kept == (2 if size == 1 else 0)
+
+
+# -- what users give -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["3", None, 4.5, True, 2**63])
+def test_a_position_that_no_header_could_hold_is_refused(wrong: object) -> None:
+    with pytest.raises(MisuseError, match=r"no position|above the largest offset"):
+        checked_number("put()", wrong, "position")
+    stamp = Stamp("w", checked_number("put()", 2**63 - 1, "position"))
+    assert stamp_in(stamped((), stamp)) == stamp
+
+
+def test_a_change_has_a_value_that_a_restore_gives_back() -> None:
+    assert [checked_value("w", it) for it in (b"5", None)] == [b"5", None]
+    for wrong in ("5", 5, bytearray(b"5")):
+        with pytest.raises(MisuseError, match="value in bytes"):
+            checked_value("w", wrong)
+
+
+@pytest.mark.parametrize("state", ["a\0b", "\ud800"])
+def test_a_state_has_only_characters_that_a_commit_holds(state: str) -> None:
+    with pytest.raises(MisuseError, match=r"NUL|surrogate"):
+        checked_state("w", state)
