@@ -25,6 +25,8 @@ _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
 _STACK_BYTES = 8 << 20
 """Address space for a thread's stack, if no limit says otherwise."""
+_ARENA_BYTES = 128 << 20
+"""glibc reserves so much for a new thread's first allocation, and gives half of it back at once."""
 
 
 def refuse_too_little(workers: int) -> None:
@@ -86,7 +88,8 @@ def _has_no_room_for_a_stack() -> bool:
         return False
     stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
     used = int(_SIZES.read_text().split()[0]) * resource.getpagesize()
-    return limit - used < 2 * (_STACK_BYTES if stack == resource.RLIM_INFINITY else stack)
+    stacks = 2 * (_STACK_BYTES if stack == resource.RLIM_INFINITY else stack)
+    return limit - used < stacks + _ARENA_BYTES
 
 
 def _address_space() -> str:
