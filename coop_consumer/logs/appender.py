@@ -27,7 +27,7 @@ from coop_consumer.logs.port import StableRead, TransactionalLog
 from coop_consumer.logs.records import (
     APPEND_HEADER,
     APPEND_ID_BYTES,
-    WRITER_HEADER,
+    ID_HEADER,
     NewRecord,
     size_of,
 )
@@ -137,7 +137,8 @@ class Appender:
         """
         log, rule = self._log, self._rule
         (key, value, headers), *rest = records
-        first = (*headers, (APPEND_HEADER, append_id), (WRITER_HEADER, log.writer.encode()))
+        # Ours come first, so that none of the caller's is taken for them.
+        first = ((APPEND_HEADER, append_id), (ID_HEADER, log.writer.encode()), *headers)
         records = [NewRecord(key, value, first), *rest]
         log.final = self._trouble = None
         began_s = monotonic()

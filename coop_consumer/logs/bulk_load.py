@@ -87,7 +87,7 @@ def number_of(tag: bytes) -> int:
 
 def _tagged(record: NewRecord, number: int, name: str) -> NewRecord:
     header = (LOAD_HEADER, b"%d:%s" % (number, name.encode()))
-    return NewRecord(record.key, record.value, (*record.headers, header))
+    return NewRecord(record.key, record.value, (header, *record.headers))
 
 
 def _loaded(target: LoadTarget) -> tuple[LogToken, TaggedRecord | None]:

@@ -35,7 +35,7 @@ from coop_consumer.kafka.transaction_check import transactions_refusal
 from coop_consumer.logs.kafka_reader import CommittedReader, header
 from coop_consumer.logs.port import Landed, StableRead
 from coop_consumer.logs.records import (
-    WRITER_HEADER,
+    ID_HEADER,
     LogToken,
     NewRecord,
     TaggedRecord,
@@ -229,7 +229,7 @@ class KafkaLog(TransactionCalls):
     def end_blocker(self, offset: int) -> bool:
         """End the undecided transaction at this offset, if a client of ours has begun it."""
         found = self._reader.undecided(offset)
-        writer = b"" if found is None else header(found, WRITER_HEADER)
+        writer = b"" if found is None else header(found, ID_HEADER)
         name = writer.decode(errors="replace")
         if not name.startswith(_prefix(self._config)):
             return False

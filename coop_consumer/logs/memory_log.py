@@ -223,7 +223,8 @@ class MemoryClient:
             at.write_markers()
             found = at.visible(beyond)
             records = [VisibleRecord(offset, it.key, it.value) for offset, it in found]
-            append_id = dict(found[0][1].headers).get(APPEND_HEADER, b"") if found else b""
+            headers = found[0][1].headers if found else ()
+            append_id = next((it for name, it in headers if name == APPEND_HEADER), b"")
             stable_end = at.stable_end
             return StableRead(records, stable_end, stable_end, at.end, 0, append_id)
 

@@ -15,11 +15,8 @@ from coop_consumer.errors import MisuseError
 
 APPEND_HEADER = "coop.append"
 """Of the first record of an append: the append's id, 16 random bytes."""
-WRITER_HEADER = (
-    "coop.writer"
-    """Of the same record: the transactional.id that writes it, so that
-others can end its transaction."""
-)
+ID_HEADER = "coop.transactional.id"
+"""Of the same record: the id that writes it, so that others can end its transaction."""
 APPEND_ID_BYTES = 16
 TOPIC_ID_BYTES = 16
 

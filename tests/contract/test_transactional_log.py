@@ -16,7 +16,7 @@ from coop_consumer.logs import MemoryPartition, NewRecord
 from coop_consumer.logs.kafka_log import KafkaLog
 from coop_consumer.logs.memory_log import MemoryClient
 from coop_consumer.logs.port import StableRead, TransactionalLog
-from coop_consumer.logs.records import APPEND_HEADER, WRITER_HEADER
+from coop_consumer.logs.records import APPEND_HEADER, ID_HEADER
 from tests.support.stock import eventually, produce
 
 Clients = Callable[[str], TransactionalLog]
@@ -53,7 +53,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[_Place]:
 
 
 def record(log: TransactionalLog, value: bytes) -> NewRecord:
-    headers = ((APPEND_HEADER, b"id of " + value), (WRITER_HEADER, log.writer.encode()))
+    headers = ((APPEND_HEADER, b"id of " + value), (ID_HEADER, log.writer.encode()))
     return NewRecord(b"key", value, headers)
 
 
