@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, Self
+from typing import Any
 
 from assignors import TopicPartition
 from coop_consumer import forks
@@ -24,7 +24,7 @@ from offsets import Committed, OffsetConflict, OffsetEntry
 _NO_GROUP = "offset-store"
 
 
-class KafkaOffsetStore:
+class KafkaOffsetStore(store.OffsetStore):
     """See `OffsetStore`: without `expected` and gap ranges, atomic by request only.
 
     Args:
@@ -50,30 +50,19 @@ class KafkaOffsetStore:
         if self._is_closed:
             raise store.closed(call)
 
-    def commit(
-        self,
-        group: str,
-        entries: Mapping[TopicPartition, OffsetEntry],
-        expected: Mapping[TopicPartition, int | None] | None = None,
-        *,
-        timeout_s: float = store.TIMEOUT_S,
-    ) -> OffsetConflict | None:
-        """See `OffsetStore`.
-
-        Raises:
-            OffsetsPartlyStoredError: Some partitions were refused, and the others are stored.
-            TopicMissingError: The brokers know none of the topics.
-            GroupInUseError: The group has members.
-        """
-        return self.commit_later(group, entries, expected).result(timeout_s)
-
     def commit_later(
         self,
         group: str,
         entries: Mapping[TopicPartition, OffsetEntry],
         expected: Mapping[TopicPartition, int | None] | None = None,
     ) -> Future[OffsetConflict | None]:
-        """See `OffsetStore`."""
+        """See `OffsetStore`.
+
+        The future also raises:
+            OffsetsPartlyStoredError: Some partitions were refused, and the others are stored.
+            TopicMissingError: The brokers know none of the topics.
+            GroupInUseError: The group has members.
+        """
         commit = store.checked(group, entries, expected)
         if commit.expected:
             raise _not_here("expected offsets", "no coordinator compares before it stores")
@@ -115,14 +104,6 @@ class KafkaOffsetStore:
         if not self._is_closed and not isinstance(self._offsets, forks.Shut):
             self._is_closed = True
             self._offsets.close()
-
-    def __enter__(self) -> Self:
-        """Return the store."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
 
 def _not_here(what: str, why: str) -> MisuseError:

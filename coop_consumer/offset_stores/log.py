@@ -36,7 +36,7 @@ _GROUPS_KEPT = 10_000
 """Groups whose log partition is known without computing it."""
 
 
-class LogOffsetStore:
+class LogOffsetStore(store.OffsetStore):
     """See `OffsetStore`. A log partition is read when a group that lies in it is first named.
 
     Args:
@@ -87,17 +87,6 @@ class LogOffsetStore:
         forks.keep(self._lanes)
         self._is_fork = True
 
-    def commit(
-        self,
-        group: str,
-        entries: Mapping[TopicPartition, OffsetEntry],
-        expected: Mapping[TopicPartition, int | None] | None = None,
-        *,
-        timeout_s: float = store.TIMEOUT_S,
-    ) -> OffsetConflict | None:
-        """See `OffsetStore`."""
-        return self.commit_later(group, entries, expected).result(timeout_s)
-
     def commit_later(
         self,
         group: str,
@@ -143,14 +132,6 @@ class LogOffsetStore:
                 lane, self._lanes[number] = self._lanes[number], None
             if lane is not None:
                 lane.close()
-
-    def __enter__(self) -> Self:
-        """Return the store."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def _lane(self, group: str, call: str) -> _OffsetLane:
         """The log partition of a group, read if it was not."""

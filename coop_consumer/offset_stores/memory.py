@@ -8,14 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Self
 
 from assignors import TopicPartition
 from coop_consumer.offset_stores import store
 from offsets import OffsetConflict, OffsetEntry, OffsetTable
 
 
-class MemoryOffsetStore:
+class MemoryOffsetStore(store.OffsetStore):
     """See `OffsetStore`. All or none, and `expected`; nothing is durable.
 
     >>> offsets, orders = MemoryOffsetStore(), TopicPartition("orders", 3)
@@ -28,17 +27,6 @@ class MemoryOffsetStore:
         self._lock = threading.Lock()
         self._table = OffsetTable()
         self._is_closed = False
-
-    def commit(
-        self,
-        group: str,
-        entries: Mapping[TopicPartition, OffsetEntry],
-        expected: Mapping[TopicPartition, int | None] | None = None,
-        *,
-        timeout_s: float = store.TIMEOUT_S,
-    ) -> OffsetConflict | None:
-        """See `OffsetStore`."""
-        return self.commit_later(group, entries, expected).result(timeout_s)
 
     def commit_later(
         self,
@@ -81,11 +69,3 @@ class MemoryOffsetStore:
         """See `OffsetStore`."""
         with self._lock:
             self._is_closed = True
-
-    def __enter__(self) -> Self:
-        """Return the store."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()

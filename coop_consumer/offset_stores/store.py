@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Protocol, Self
 
 from assignors import TopicPartition
 from coop_consumer.config.setting import shown
@@ -61,6 +61,7 @@ class OffsetStore(Protocol):
             TimeoutError: There was no answer in time.
             CoopConsumerError: As it says.
         """
+        return self.commit_later(group, entries, expected).result(timeout_s)
 
     def commit_later(
         self,
@@ -88,6 +89,14 @@ class OffsetStore(Protocol):
 
     def close(self) -> None:
         """End; what was not answered ends with an error. May be repeated."""
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
 
 
 def checked(
