@@ -29,7 +29,7 @@ from coop_consumer.kafka.tail import Tail
 from coop_consumer.patterns.held import HeldRecords
 from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
 from coop_consumer.patterns.messages import headers_in
-from coop_consumer.patterns.single_writer import SingleWriter, checked_number
+from coop_consumer.patterns.single_writer import SingleWriter, SingleWriterState, checked_number
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
 from offsets import OffsetRange
 
@@ -148,7 +148,7 @@ class MergeLog(SingleWriter):
             InputGoneError: Records were removed before they were read.
             CoopConsumerError: Kafka refuses; a new object goes on at the last commit.
         """
-        if self._is_closed:
+        if self._state is SingleWriterState.CLOSED:
             raise MisuseError(f"MergeLog {self.name}", "it is closed", "Make a new MergeLog")
         wait_s = arguments.seconds(f"{self.name}: next_batch()", timeout_s)
         until_s = inf if wait_s is None else monotonic() + wait_s

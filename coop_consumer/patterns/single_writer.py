@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum
 from typing import Literal, Self, cast
 
 from assignors import TopicPartition
@@ -80,6 +81,15 @@ def checked_number(call: str, value: object, what: str) -> int:
     return number
 
 
+class SingleWriterState(Enum):
+    """What a writer can do next, or why it can do nothing."""
+
+    READY = "it is ready"
+    OPEN = "a transaction of it is open"
+    FAILED = "a transaction of it has failed"
+    CLOSED = "it is closed"
+
+
 class SingleWriter:
     """The newest writer of a name; base of those that users make.
 
@@ -121,28 +131,34 @@ class SingleWriter:
             self._check_place(place, is_written=True)
             self._check_settings(place, self._topics.settings_of(place.topic))
             self._config = for_batches_of(self._config, self._topics, place.topic)
-        self._is_usable, self._is_open, self._is_closed = True, False, False
+        self._state = SingleWriterState.READY
         # From here on earlier writers of the name can commit nothing more: what is read is final.
         self._publisher = Publisher(self._config, name)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        problem, remedy = "", f"Make a new {self._kind}: it finds out what was committed"
-        if self._is_closed:
-            problem = "it is closed"
-        elif self._is_open:
-            problem, remedy = "a transaction of it is open", "End its block first, on one thread"
-        elif not self._is_usable:
-            problem = "a transaction of it has failed"
-        if problem:
-            raise MisuseError(f"{self._kind} {self.name}", problem, remedy)
-        self._is_usable, self._is_open = False, True
+        if self._state is not SingleWriterState.READY:
+            is_open = self._state is SingleWriterState.OPEN
+            raise MisuseError(
+                f"{self._kind} {self.name}",
+                self._state.value,
+                "End its block first, on one thread"
+                if is_open
+                else f"Make a new {self._kind}: it finds out what was committed",
+            )
+        self._state = SingleWriterState.OPEN
         try:
             with self._publisher.transaction():
                 yield
-        finally:
-            self._is_open = False
-        self._is_usable = True
+        except BaseException:
+            self._end(SingleWriterState.FAILED)
+            raise
+        self._end(SingleWriterState.READY)
+
+    def _end(self, state: SingleWriterState) -> None:
+        """A transaction has ended; its block may have closed the writer."""
+        if self._state is SingleWriterState.OPEN:
+            self._state = state
 
     def _check_open(self, call: str) -> None:
         """See that a record has a transaction to go into.
@@ -150,7 +166,7 @@ class SingleWriter:
         Raises:
             MisuseError: It has none.
         """
-        if not self._is_open:
+        if self._state is not SingleWriterState.OPEN:
             raise MisuseError(
                 f"{self.name}: {call}",
                 "no transaction is open",
@@ -274,7 +290,7 @@ class SingleWriter:
 
     def close(self) -> None:
         """Close the clients; an open transaction is aborted."""
-        self._is_closed = True
+        self._state = SingleWriterState.CLOSED
         self._publisher.close()
 
     def __enter__(self) -> Self:
