@@ -6,10 +6,10 @@ importing one pure room does not load Kafka's clients.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from coop_consumer import own_modules
+from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -65,12 +65,4 @@ __all__ = [
     "threads_on_one_core",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name from its home when it is first used."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

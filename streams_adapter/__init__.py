@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from coop_consumer.errors import MisuseError
+from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from streams_adapter.control import Report
@@ -21,22 +22,22 @@ if TYPE_CHECKING:
     from streams_adapter.slices import Slice, SliceRecord
 
 _HOMES = {
-    "SCHEMA": "launch",
-    "Cleaned": "sinks",
-    "KeyRangeSource": "format",
-    "Launch": "launch",
-    "Plan": "planned",
-    "Report": "control",
-    "Slice": "slices",
-    "SliceRecord": "slices",
-    "SlicesFailedError": "planned",
-    "cleaner": "sinks",
-    "cleanup": "sinks",
-    "for_each_key_range": "planned",
-    "kafka_writer": "sinks",
-    "launch_workers": "launch",
-    "plan": "planned",
-    "register": "format",
+    "SCHEMA": ".launch",
+    "Cleaned": ".sinks",
+    "KeyRangeSource": ".format",
+    "Launch": ".launch",
+    "Plan": ".planned",
+    "Report": ".control",
+    "Slice": ".slices",
+    "SliceRecord": ".slices",
+    "SlicesFailedError": ".planned",
+    "cleaner": ".sinks",
+    "cleanup": ".sinks",
+    "for_each_key_range": ".planned",
+    "kafka_writer": ".sinks",
+    "launch_workers": ".launch",
+    "plan": ".planned",
+    "register": ".format",
 }
 
 __all__ = [
@@ -82,16 +83,15 @@ def check_spark() -> None:
         raise MisuseError(__name__, f"pyspark {needed} is needed, this is {found}", remedy)
 
 
+_load = lazily(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> object:
     """Load a public name from its home when it is first used.
 
     Raises:
         MisuseError: PySpark is missing, or too old.
     """
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    check_spark()
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+    if name in _HOMES:
+        check_spark()
+    return _load(name)

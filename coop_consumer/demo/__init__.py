@@ -16,18 +16,13 @@ Names load when first used: a child process needs no terminal library.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from coop_consumer.demo.run import DemoOptions, DemoResult, run_demo
 
 __all__ = ["DemoOptions", "DemoResult", "run_demo"]
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name from its home when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module("coop_consumer.demo.run"), name)
-    return value
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, ".run"))

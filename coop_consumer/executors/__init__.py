@@ -5,8 +5,9 @@ Each is loaded when it is asked for: a member needs one of them.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from coop_consumer.executors.batch_threads import BatchThreadExecutor
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
     from coop_consumer.executors.workplace import Executor, PoolExecutor, Workplace
 
 _HOMES = {
-    "BatchEventLoopExecutor": "event_loop",
-    "BatchThreadExecutor": "batch_threads",
-    "EventLoopExecutor": "event_loop",
-    "Executor": "workplace",
-    "InlineBatchExecutor": "inline",
-    "InlineExecutor": "inline",
-    "ManualExecutor": "manual",
-    "PoolExecutor": "workplace",
-    "ProcessExecutor": "processes",
-    "ThreadExecutor": "record_threads",
-    "Workplace": "workplace",
+    "BatchEventLoopExecutor": ".event_loop",
+    "BatchThreadExecutor": ".batch_threads",
+    "EventLoopExecutor": ".event_loop",
+    "Executor": ".workplace",
+    "InlineBatchExecutor": ".inline",
+    "InlineExecutor": ".inline",
+    "ManualExecutor": ".manual",
+    "PoolExecutor": ".workplace",
+    "ProcessExecutor": ".processes",
+    "ThreadExecutor": ".record_threads",
+    "Workplace": ".workplace",
 }
 
 __all__ = [
@@ -45,8 +46,4 @@ __all__ = [
     "Workplace",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazily(__name__, _HOMES)

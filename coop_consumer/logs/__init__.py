@@ -6,8 +6,9 @@ used: what works in memory needs none of Kafka's clients.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from coop_consumer.logs.bulk_load import BulkLoaded
@@ -49,12 +50,4 @@ __all__ = [
     "VisibleRecord",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Load a name from its home when it is first used."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

@@ -6,8 +6,9 @@ they are asked for, as two of them load Kafka's clients.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from coop_consumer.offset_stores.kafka import KafkaOffsetStore
@@ -34,9 +35,4 @@ _HOMES = {
     "OffsetStore": "coop_consumer.offset_stores.store",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import the home of a name when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazily(__name__, _HOMES)
