@@ -334,7 +334,7 @@ def _settings(config: Config, name: str) -> dict[str, Any]:
     settings = config.producer(name)
     if "transaction.timeout.ms" not in dict(config.passed):
         settings["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
-        # Without a partition, the key decides as in Kafka's Java producer and in Spark.
+    # Without a partition, the key decides as in Kafka's Java producer and in Spark.
     return {**settings, "partitioner": "murmur2_random"}
 
 
