@@ -32,6 +32,7 @@ from coop_consumer.errors import (
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.admin_calls import AGREE_WITHIN_S
+from coop_consumer.kafka.admin_settings import for_admin
 from coop_consumer.kafka.coordinator import PAUSE_S
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.status.errors import GroupInUseError
@@ -69,11 +70,7 @@ class GroupOffsets:
         self._config = config
         self._lock = threading.Lock()
         self._pending: set[Future[Any]] | None = set()  # None: closed
-        keywords = {
-            name: value
-            for name, value in config.membership().items()
-            if name in KafkaAdminClient.DEFAULT_CONFIG
-        }
+        keywords = for_admin(config.membership())
         try:
             self._client = _Client(**keywords)
         except kafka_errors.KafkaError as error:

@@ -23,6 +23,7 @@ from kafka.protocol.consumer.metadata import (
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
+from coop_consumer.kafka.admin_settings import for_admin
 from coop_consumer.kafka.coordinator import PAUSE_S, description_of
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.planning import PROTOCOL
@@ -165,11 +166,7 @@ def _when_loaded(ask: Callable[[], T]) -> T:
 @contextmanager
 def _describing(config: Config) -> Iterator[_Describer]:
     """A client that describes groups, with our errors."""
-    keywords = {
-        name: value
-        for name, value in config.membership().items()
-        if name in KafkaAdminClient.DEFAULT_CONFIG
-    }
+    keywords = for_admin(config.membership())
     where = f"group {config.group_id}"
     try:
         admin = _Describer(**keywords)

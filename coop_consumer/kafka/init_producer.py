@@ -17,6 +17,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from coop_consumer.config import Config
+from coop_consumer.kafka.admin_settings import for_admin
 
 log = logging.getLogger(__name__)
 
@@ -112,11 +113,7 @@ def end_transaction_of(config: Config, transactional_id: str) -> bool:
     Returns:
         False: it was not possible, and the log says why. Brokers end it after its time-out.
     """
-    keywords = {
-        name: value
-        for name, value in config.membership().items()
-        if name in KafkaAdminClient.DEFAULT_CONFIG
-    }
+    keywords = for_admin(config.membership())
     try:
         admin = KafkaAdminClient(**keywords)
         try:

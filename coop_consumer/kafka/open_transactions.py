@@ -17,6 +17,7 @@ from kafka.admin import KafkaAdminClient
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.kafka.admin_settings import for_admin
 from coop_consumer.status.open_transaction import OpenTransaction
 
 log = logging.getLogger(__name__)
@@ -38,11 +39,7 @@ def open_transactions(
     found = {tp: OpenTransaction(tp, *offsets, bootstrap) for tp, offsets in stable_ends.items()}
     if not found:
         return found
-    keywords = {
-        name: value
-        for name, value in config.membership().items()
-        if name in KafkaAdminClient.DEFAULT_CONFIG
-    }
+    keywords = for_admin(config.membership())
     try:
         admin = KafkaAdminClient(**keywords)
         try:

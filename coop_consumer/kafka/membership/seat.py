@@ -15,6 +15,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
 from coop_consumer.errors import CoopConsumerError, MembershipError
+from coop_consumer.kafka.admin_settings import for_admin
 from coop_consumer.kafka.membership.errors import in_our_words
 from coop_consumer.kafka.membership.settings import completed
 
@@ -46,9 +47,8 @@ def leave_for(kwargs: Mapping[str, Any], member: str) -> None:
     """
     settings = completed(kwargs)
     group: str = settings["group_id"]
-    known = {name: it for name, it in settings.items() if name in KafkaAdminClient.DEFAULT_CONFIG}
     try:
-        admin = KafkaAdminClient(**known)
+        admin = KafkaAdminClient(**for_admin(settings))
         try:
             told = admin.remove_group_members(group, [MemberToRemove(member_id=member)])
         finally:
