@@ -19,7 +19,6 @@ from coop_consumer.core.outputs import Outputs, OutputTopic
 from coop_consumer.core.record import Record
 from coop_consumer.core.tenure import Tenure
 from coop_consumer.errors import (
-    AuthorizationError,
     CoopConsumerError,
     RecordRefusedError,
     RecordTooLargeError,
@@ -50,26 +49,12 @@ def output_topics(topics: Topics, config: Config, names: Collection[str]) -> dic
     own_max = int(config.producer().get("message.max.bytes", _MESSAGE_MAX_BYTES))
     found = {}
     for name, facts in topics.describe(names, verb="written").items():
-        check_write(topics, config, name)
+        topics.check_right(name, "WRITE")
         settings = topics.settings_of(name)
         limit = min(int(settings.get("max.message.bytes", own_max)), own_max)
         is_compacted = "compact" in settings.get("cleanup.policy", "")
         found[name] = OutputTopic(facts.partitions, limit, is_compacted)
     return found
-
-
-def check_write(topics: Topics, config: Config, name: str) -> None:
-    """See that this user may write to a topic, as far as the broker says. Blocks.
-
-    A transactional Producer does not say so: what is produced waits until its time-out.
-
-    Raises:
-        AuthorizationError: It may not, or may not describe the topic.
-        TopicMissingError, BrokerUnreachableError: As they say.
-    """
-    allowed = topics.allowed(name)
-    if allowed and not {"WRITE", "ALL"} & set(allowed):
-        raise AuthorizationError(f"topic {name}", "write", config.user)
 
 
 class NotWrittenError(Exception):

@@ -66,6 +66,13 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
             small for a record.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
+    try:
+        return _fit_progress_topic(topics, config, mend=mend)
+    except TopicMissingError:  # somebody has deleted it since it was found
+        return _fit_progress_topic(topics, config, mend=mend)
+
+
+def _fit_progress_topic(topics: Topics, config: Config, *, mend: bool) -> TopicFacts:
     name = config.progress_log
     facts = topics.find(name)
     if facts is None:

@@ -348,6 +348,20 @@ class Topics(AdminCalls):
         found: TopicDescription = self._answer(future, f"topic {name}")
         return [operation.name for operation in found.authorized_operations]
 
+    def check_right(self, name: str, right: Literal["READ", "WRITE"]) -> None:
+        """See that this user has a right on a topic, as far as the broker says. Blocks.
+
+        Clients say it late: an empty partition can be read without the right, and what a
+        transactional Producer may not write waits until its time-out.
+
+        Raises:
+            AuthorizationError: The user has not, or may not describe the topic.
+            TopicMissingError, BrokerUnreachableError: As they say.
+        """
+        allowed = self.allowed(name)
+        if allowed and not {right, "ALL"} & set(allowed):
+            raise AuthorizationError(f"topic {name}", right.lower(), self._config.user)
+
     def by_ids(self, ids: Collection[bytes]) -> dict[str, TopicFacts]:
         """The topics with these ids, as far as this user may see them; others are left out.
 

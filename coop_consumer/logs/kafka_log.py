@@ -27,7 +27,6 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.init_producer import end_transaction_of
 from coop_consumer.kafka.open_transactions import open_transactions
-from coop_consumer.kafka.output_writer import check_write
 from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_calls import TransactionCalls
@@ -137,7 +136,7 @@ class KafkaLog(TransactionCalls):
     def renew(self) -> Said:
         """Begin a new epoch, with a new Producer; see that the topic may be written to."""
         try:
-            check_write(self.topics, self._config, self._tp.topic)
+            self.topics.check_right(self._tp.topic, "WRITE")
         except RetriableError as error:
             self.why = str(error)
             return Said.AGAIN

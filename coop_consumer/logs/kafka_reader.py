@@ -84,6 +84,7 @@ class CommittedReader:
                 f"{facts.partitions - 1}",
                 "Name one of them",
             )
+        topics.check_right(tp.topic, "READ")
         self._config, self._tp, self._topics = config, tp, topics
         self.empty = LogToken(facts.id, tp.partition, -1)
         with making(config):

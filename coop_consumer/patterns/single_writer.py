@@ -223,11 +223,10 @@ class SingleWriter:
         except AuthorizationError as error:
             error.operation = "read" if is_read else "write"  # each of them brings the right to ask
             raise
-        # A missing right would be noticed late: an empty partition can be read without it.
-        allowed = {*self._topics.allowed(topic)}
-        for operation, is_needed in (("READ", is_read), ("WRITE", is_written)):
-            if is_needed and allowed and not {operation, "ALL"} & allowed:
-                raise AuthorizationError(f"topic {topic}", operation.lower(), self._config.user)
+        if is_read:
+            self._topics.check_right(topic, "READ")
+        if is_written:
+            self._topics.check_right(topic, "WRITE")
         self._facts[topic] = facts
         return facts
 

@@ -80,6 +80,9 @@ class SlowCluster:
     def settings(self, name: str) -> dict[str, str]:
         return self._topics[name][1]
 
+    def delete(self, name: str) -> None:
+        del self._topics[name]
+
     def create_topics(self, new: Iterable[NewTopic]) -> dict[str, Future[Any]]:
         self._forget()
         done: Future[Any] = Future()
@@ -144,6 +147,24 @@ def test_the_progress_topic_is_looked_at_until_every_broker_that_is_asked_has_he
 ) -> None:
     assert progress_topic(slow, config).partitions == 50
     assert slow.offsets([TopicPartition(config.progress_topic, 0)], LATEST)
+
+
+def test_a_progress_topic_that_is_deleted_once_it_is_found_is_made_again(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = SlowCluster(late=0)
+    topics = topics_of(cluster, config)
+    topics.create(config.progress_topic, 7, 1, {"cleanup.policy": "compact"})
+    real, gone = topics.settings_of, [config.progress_topic]
+
+    def settings_of(name: str) -> dict[str, str]:
+        if gone:
+            cluster.delete(gone[0])
+            raise TopicMissingError(gone.pop(), "consumed")
+        return dict(real(name))
+
+    monkeypatch.setattr(topics, "settings_of", settings_of)
+    assert progress_topic(topics, config).partitions == 50
 
 
 def test_who_finds_a_progress_topic_that_another_member_just_made_asks_for_its_settings_again(
