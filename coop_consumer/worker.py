@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from coop_consumer.core.outputs import Outputs, SentHeaders, Text
+from coop_consumer.core.outputs import NO_HEADERS, Outputs, SentHeaders, Text
 from coop_consumer.core.record import Record
 from coop_consumer.errors import MisuseError
 
@@ -73,7 +73,7 @@ class Context:
         topic: str,
         key: Text,
         value: Text,
-        headers: SentHeaders = (),
+        headers: SentHeaders = NO_HEADERS,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -99,9 +99,7 @@ class Context:
                 the record is finished, or this attempt at it has failed.
             RecordTooLargeError: The topic takes no record of this size.
         """
-        self.outputs.send(
-            record, topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+        self.outputs.send(record, topic, key, value, headers, partition, timestamp_ms)
 
     @property
     def state(self) -> KeyedState:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from coop_consumer.arguments import a_record
+from coop_consumer.core.outputs import NO_HEADERS
 from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import MemberLostError, MisuseError
 
@@ -51,7 +52,7 @@ class ConsumerTransaction:
         topic: str,
         key: Text,
         value: Text,
-        headers: SentHeaders = (),
+        headers: SentHeaders = NO_HEADERS,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -63,9 +64,7 @@ class ConsumerTransaction:
         """
         self._check("send()", record)
         outputs, sent = self._running.outputs, self._outputs.setdefault(record, [])
-        output = outputs.checked(
-            topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+        output = outputs.checked(topic, key, value, headers, partition, timestamp_ms)
         outputs.refuse_too_much(record, [*sent, output])
         sent.append(output)
 

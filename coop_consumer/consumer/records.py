@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.arguments import a_record, an_error, seconds, whole
 from coop_consumer.consumer.block import ConsumerTransaction
 from coop_consumer.consumer.progress import ConsumerProgress
+from coop_consumer.core.outputs import NO_HEADERS
 from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import MisuseError
 
@@ -127,7 +128,7 @@ class ConsumerRecords(ConsumerProgress):
         topic: str,
         key: Text,
         value: Text,
-        headers: SentHeaders = (),
+        headers: SentHeaders = NO_HEADERS,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -147,9 +148,7 @@ class ConsumerRecords(ConsumerProgress):
         running = self._started("send()", closed_too=True)
         if not running.executor.has(record):
             raise _not_in_hand("send()", record)
-        running.outputs.send(
-            record, topic, key, value, headers, partition=partition, timestamp_ms=timestamp_ms
-        )
+        running.outputs.send(record, topic, key, value, headers, partition, timestamp_ms)
 
     def transaction(
         self, *, wait: bool = False, timeout: float | None = None

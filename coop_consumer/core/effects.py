@@ -86,12 +86,12 @@ class Filed(list[Effect]):
 
     def put(self, effect: Effect, bytes_max: int) -> None:
         """Add one; BufferError: it would be more than so many bytes of outputs."""
-        size = self.size + effect.size
-        if size > bytes_max:
-            raise BufferError
-        if size != self.size:
-            self.outputs += 1
+        if added := effect.size:
+            size = self.size + added
+            if size > bytes_max:
+                raise BufferError
             self.size = size
+            self.outputs += 1
         self.append(effect)
 
 
@@ -117,9 +117,10 @@ def file(record: Record, effect: Effect, bytes_max: int = sys.maxsize) -> bool:
     Raises:
         BufferError: The outputs of this attempt would take more than `bytes_max`.
     """
-    if record.is_copy:
+    tenure = record._tenure
+    if tenure.is_void:
         return False
-    filed = record._tenure.effects
+    filed = tenure.effects
     mine = filed.get(record)
     if mine is None:
         mine = filed.setdefault(record, Filed.empty())

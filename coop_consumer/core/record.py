@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, methodcaller
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -106,9 +106,10 @@ def sampled_beside(messages: Sequence[Message]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The part of a tenure that a copy of a record has."""
+    """The part of a tenure that a copy of a record has: nothing that is filed there counts."""
 
     tp: TopicPartition
+    is_void: ClassVar[bool] = True
 
 
 class Contents(NamedTuple):
@@ -137,11 +138,10 @@ class Record:
     """
 
     __slots__ = (
-        *("_attempt", "_is_sealed", "_key", "_key_hash", "_message", "_offset", "_own", "_size"),
+        *("_attempt", "_key", "_key_hash", "_message", "_offset", "_own", "_size"),
         "_tenure",
     )
     _own: dict[str, object]  # what a handler has assigned; unset before
-    _is_sealed: bool  # set once its attempt has failed or was abandoned; unset before
 
     def __init__(
         self, tenure: Tenure, offset: int, key: bytes | None, key_hash: int, message: Message
@@ -230,7 +230,7 @@ class Record:
             self._offset,
             self._key,
             self._key_hash,
-            self._attempt,
+            int(self._attempt),
             self._size,
             self._message.value(),
             headers_of(self._message),
@@ -284,20 +284,24 @@ def _assigned(record: Record) -> dict[str, object]:
     return record._own if type(record) is _Assigned else {}
 
 
+class _Sealed(int):
+    """The number of an attempt that is over: a slot for this would be one more to look at."""
+
+
 def is_sealed(record: Record) -> bool:
     """Whether its attempt has failed or was abandoned: nothing that it leaves behind counts."""
-    return hasattr(record, "_is_sealed")
+    return type(record._attempt) is _Sealed
 
 
 def seal(record: Record) -> None:
     """Its attempt has failed or was abandoned."""
-    record._is_sealed = True
+    record._attempt = _Sealed(record._attempt)
 
 
 def again(record: Record) -> Record:
     """The record for another attempt: as it came, with the same count of attempts."""
     after = Record(record._tenure, record._offset, record._key, record._key_hash, record._message)
-    after._size, after._attempt = record._size, record._attempt
+    after._size, after._attempt = record._size, int(record._attempt)
     return after
 
 
