@@ -210,8 +210,9 @@ def main(options: Options) -> None:
     """Run the servers and the clients, and kill some of them."""
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
     topics = [NewTopic(it, SHARDS, 1) for it in (options.topic, f"{options.topic}-leaders")]
-    for made in admin.create_topics(topics).values():
-        made.result()
+    for name, made in admin.create_topics(topics).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     clients, names = Clients(), [f"server-{number}" for number in range(SERVERS)]
     servers = {name: started(options, name, clients.addresses) for name in names}
     threads = [threading.Thread(target=clients.run, args=(n,)) for n in range(CLIENTS)]

@@ -262,6 +262,26 @@ def test_the_program_of_offset_stores_prints_what_its_page_says(
     )
 
 
+@pytest.mark.parametrize(
+    "example",
+    [it for it in sorted(EXAMPLES.glob("*.py")) if '"--topic"' in it.read_text()],
+    ids=lambda path: path.stem,
+)
+def test_an_example_whose_topic_is_there_already_says_so(bootstrap: str, example: Path) -> None:
+    """As when it is started twice: no traceback, and what to do."""
+    name = fresh("again")
+    create_topic(AdminClient({"bootstrap.servers": bootstrap}), name)
+    ended = subprocess.run(
+        [sys.executable, example, "--bootstrap", bootstrap, "--topic", name],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == f"{name}: Topic '{name}' already exists. Name a new --topic\n"
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_tells_how_to_start_it(example: Path) -> None:
     text = example.read_text()
