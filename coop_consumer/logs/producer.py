@@ -55,8 +55,6 @@ class ConditionalProducer:
     def __init__(
         self, config: Config | Mapping[str, object], topic: str, partition: int, name: str
     ) -> None:
-        if not name:
-            raise MisuseError("ConditionalProducer", "its name is empty", "Give it a name")
         self.name, self.place = name, (topic, partition)
         tp = TopicPartition(topic, partition)
         self._log = KafkaLog(config_of(config, name), tp, name)

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Protocol, Self
 
 from assignors import TopicPartition
+from coop_consumer.arguments import seconds
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
@@ -61,7 +62,8 @@ class OffsetStore(Protocol):
             TimeoutError: There was no answer in time.
             CoopConsumerError: As it says.
         """
-        return self.commit_later(group, entries, expected).result(timeout_s)
+        wait_s = seconds("commit()", timeout_s)
+        return self.commit_later(group, entries, expected).result(wait_s)
 
     def commit_later(
         self,
@@ -109,11 +111,12 @@ def checked(
     Raises:
         MisuseError: One is wrong.
     """
-    for what, found in (("entries", entries), ("expected", expected or {})):
+    expected = {} if expected is None else expected
+    for what, found in (("entries", entries), ("expected", expected)):
         if not isinstance(found, Mapping):
             error = ValueError(f"{what} {shown(found)} are no dict by TopicPartition")
             raise _misused("commit()", error, "Nothing was committed")
-    commit = OffsetCommit(group, dict(entries), dict(expected or {}))
+    commit = OffsetCommit(group, dict(entries), dict(expected))
     try:
         commit.check()
     except ValueError as error:
