@@ -19,10 +19,9 @@ from contextlib import contextmanager
 from typing import Any, Generic, Self, cast, overload
 
 from assignors import TopicPartition
+from coop_consumer.arguments import a_function
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
-from coop_consumer.kafka.patience import AWAY_S
-from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.patterns.any_output import WithOutputs
 from coop_consumer.patterns.folding import (
     POSITION,
@@ -36,9 +35,12 @@ from coop_consumer.patterns.folding import (
     set_value,
 )
 from coop_consumer.patterns.messages import headers_in
+from coop_consumer.patterns.reading import slices
 from coop_consumer.patterns.single_writer import checked_number
 from coop_consumer.patterns.stamp import Stamp
 from offsets import OffsetRange
+
+_AGAIN = "Start again, to learn whether a state can still be restored"
 
 
 class OffsetChangelog(WithOutputs, Generic[State]):
@@ -104,6 +106,8 @@ class OffsetChangelog(WithOutputs, Generic[State]):
         initial: Callable[[], State] = cast("Callable[[], State]", dict),  # noqa: B008 - no call
         apply: Apply[State] = cast("Apply[State]", set_value),  # noqa: B008 - no call
     ) -> None:
+        a_function(f"OffsetChangelog {name}", initial, "function initial")
+        a_function(f"OffsetChangelog {name}", apply, "function apply")
         self._source, self._changelog = source, changelog
         self._apply = apply
         super().__init__(config, name, read=(source,), written=(changelog,))
@@ -150,8 +154,10 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             )
         last = -1 if end.last is None else end.last.offset() or 0
         if last >= 0:
-            found = read_slice(self._config, place, OffsetRange(0, last), patience_s=AWAY_S)
-            for messages, _ in found:
+            found = OffsetRange(0, last)
+            for messages, _ in slices(
+                self.name, self._config, self._topics, place, found, remedy=_AGAIN
+            ):
                 fold(folded, self._apply, self.name, map(self._change_record, messages))
         if folded.next_offset is None:
             return folded.state, self._begin_of(self._source)
@@ -181,8 +187,8 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             last: The offset of the last of these inputs; the next one is the next to process.
 
         Raises:
-            MisuseError: The offset lies below an earlier one, or a transaction before it has
-                failed.
+            MisuseError: The offset lies below an earlier one, or above the input's last one, or a
+                transaction before it has failed.
             PublisherFencedError: Another one of this name has begun; nothing of it is visible.
             CoopConsumerError: Kafka refuses; a new object restores what was committed.
         """
@@ -193,6 +199,7 @@ class OffsetChangelog(WithOutputs, Generic[State]):
                 f"offset {last} lies below {self.offset}, so its changes are there already",
                 f"Go on at offset {self.offset}",
             )
+        self._check_next("transaction()", self._source, last + 1)
         with self._transaction():
             self._last = last
             yield self
