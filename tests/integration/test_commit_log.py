@@ -27,6 +27,7 @@ from coop_consumer.logs import (
     LogToken,
     NewRecord,
 )
+from coop_consumer.logs.kafka_reader import CommittedReader
 from coop_consumer.logs.snapshot_topic import SnapshotTopic
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
@@ -197,6 +198,29 @@ def test_a_state_that_the_logs_beginning_has_overtaken_does_not_go_on(
     assert machine.values == {"x": 1}
     _, machine = opened("c")
     assert machine.values == {"x": 1, "y": 4, "z": 1}
+
+
+def test_a_beginning_that_is_removed_while_it_is_read_is_told_as_if_it_had_been_gone(
+    opened: Open, admin: AdminClient, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that is under way gets another answer than one that begins, and not another end."""
+    late, machine = opened("late")
+    other, _ = opened("b")
+    for number in range(5):
+        other.append([put("y", number)])
+    real, is_removed = CommittedReader._read_to, list[int]()
+
+    def read_to(reader: CommittedReader, *given: Any, **more: Any) -> Any:
+        if not is_removed:
+            is_removed.append(1)
+            truncate(admin, name, {0: 8})
+        return real(reader, *given, **more)
+
+    monkeypatch.setattr(CommittedReader, "_read_to", read_to)
+    with pytest.raises(SnapshotError, match="is needed: this state is as of offset"):
+        late.sync()
+    assert is_removed
+    assert machine.values == {}
 
 
 def test_a_forked_child_uses_no_log_of_its_parents(opened: Open, bootstrap: str, name: str) -> None:
