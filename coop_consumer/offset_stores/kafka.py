@@ -99,7 +99,8 @@ class KafkaOffsetStore(store.OffsetStore):
         wanted = store.checked_places(group, places)
         wait_s = seconds("fetch()", timeout_s)
         self._check_open("fetch()")
-        found = self._offsets.committed(group, wanted).result(wait_s)
+        answer = self._offsets.committed(group, wanted)
+        found = store.waited(answer, wait_s, f"fetch of group {group}", "Ask again")
         return {tp: OffsetEntry(it.offset, it.metadata) for tp, it in found.items()}
 
     def close(self) -> None:

@@ -130,7 +130,14 @@ class LogOffsetStore(store.OffsetStore):
         return lane.log.read(lambda: lane.machine.table.found(group, wanted), timeout_s=timeout_s)
 
     def snapshot(self) -> None:
-        """Write a snapshot of each log partition that was read: the next store starts from it."""
+        """Write a snapshot of each log partition that was read: the next store starts from it.
+
+        Raises:
+            MisuseError: The store is closed.
+            SnapshotError, CoopConsumerError: As `CommitLog.snapshot`.
+        """
+        if self._is_closed:
+            raise store.closed("snapshot()")
         for lane in self._lanes:
             if lane is not None:
                 lane.log.snapshot()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from assignors import TopicPartition
 from coop_consumer.arguments import seconds
@@ -16,6 +16,8 @@ from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
 from offsets.offset_entry import check_places
+
+T = TypeVar("T")
 
 TIMEOUT_S = 60.0
 """How long `commit` and `fetch` wait by default."""
@@ -63,7 +65,10 @@ class OffsetStore(Protocol):
             CoopConsumerError: As it says.
         """
         wait_s = seconds("commit()", timeout_s)
-        return self.commit_later(group, entries, expected).result(wait_s)
+        answer = self.commit_later(group, entries, expected)
+        return waited(
+            answer, wait_s, f"commit of group {group}", "It may still be made: fetch tells"
+        )
 
     def commit_later(
         self,
@@ -99,6 +104,22 @@ class OffsetStore(Protocol):
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
+
+
+def waited(answer: Future[T], wait_s: float | None, what: str, consequence: str) -> T:
+    """The answer to a call.
+
+    Raises:
+        TimeoutError: There was none in time; it says of what.
+        Exception: What the call has raised.
+    """
+    try:
+        return answer.result(wait_s)
+    except TimeoutError:
+        if answer.done():
+            raise  # it is what was raised
+        text = f"{what}: no answer within {wait_s:g} s. {consequence}"
+        raise TimeoutError(text) from None
 
 
 def checked(
