@@ -139,6 +139,9 @@ def _check_topics(topics: Topics, source: str, target: str, call: str) -> tuple[
     if source == target:
         raise MisuseError(call, f"{source} is source and target", "Name another target")
     facts = topics.describe([source]) | topics.describe([target], verb="written")
+    for topic in (source, target):
+        topics.check_right(topic, "READ")  # of the target as of the source: the next call needs it
+    topics.check_right(target, "WRITE")
     count = facts[source].partitions
     if facts[target].partitions != count:
         raise MisuseError(
