@@ -968,6 +968,8 @@ class LogRecreatedError(FatalError):
 class StateMachineError(FatalError):
     """A method of a state machine raised: what its state is worth is not known.
 
+    A snapshot only looks at the state: nothing but the snapshot is missing then.
+
     `method` is such as "apply"; `detail` is what was raised.
     """
 
@@ -977,11 +979,15 @@ class StateMachineError(FatalError):
     detail: str
 
     def __str__(self) -> str:
+        now = (
+            "Its commit log answers nothing more, as the state may be half changed. What is in the "
+            f"log stays there. Correct {self.method}, and open the log again"
+        )
+        if self.method == "snapshot":  # it has only looked
+            now = "There is no new snapshot, and its commit log goes on. Correct snapshot"
         return (
             f"{self.topic}-{self.partition}: {self.method} of the state machine raised "
-            f"{self.detail}. Its commit log answers nothing more, as the state may be half "
-            f"changed. What is in the log stays there. Correct {self.method}, and open the log "
-            "again."
+            f"{self.detail}. {now}."
         )
 
 

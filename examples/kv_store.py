@@ -209,7 +209,11 @@ def started(options: Options, name: str, addresses: dict[str, Any]) -> BaseProce
 def main(options: Options) -> None:
     """Run the servers and the clients, and kill some of them."""
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
-    topics = [NewTopic(it, SHARDS, 1) for it in (options.topic, f"{options.topic}-leaders")]
+    kept = {"retention.ms": "-1"}  # the log is the store
+    topics = [
+        NewTopic(options.topic, SHARDS, 1, config=kept),
+        NewTopic(f"{options.topic}-leaders", SHARDS, 1),
+    ]
     for name, made in admin.create_topics(topics).items():
         if refused := made.exception():
             raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")

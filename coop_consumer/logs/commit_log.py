@@ -10,6 +10,7 @@ One thread ("coop-log-TOPIC-PARTITION") makes all calls of the log and of the st
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -36,6 +37,8 @@ from coop_consumer.logs.records import Conflict, LogToken, NewRecord
 from coop_consumer.logs.replica import Replica
 from coop_consumer.logs.snapshots import SnapshotStore
 from coop_consumer.logs.state_machine import StateMachine
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AppendAnswer = Applied | Conflict | Denied
@@ -105,7 +108,8 @@ class CommitLog:
 
         Args:
             config: Settings of the clients, or a dict of them; its group is not used.
-            topic: An existing topic. Snapshots go to `<topic>-snapshots`.
+            topic: An existing topic, whose retention removes nothing that no snapshot has taken
+                in. Snapshots go to `<topic>-snapshots`.
             partition: Of the topic.
             name: Of this process; part of its transactional.id. Processes that work at the same
                 time have names of their own.
@@ -115,12 +119,26 @@ class CommitLog:
             ConfigError, TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
             SnapshotError, StateMachineError: The state cannot be restored.
         """
-        from coop_consumer.logs.kafka_log import KafkaLog, config_of  # noqa: PLC0415 - see below
-        from coop_consumer.logs.snapshot_topic import SnapshotTopic  # noqa: PLC0415
+        from coop_consumer.kafka.own_topics import what_deletes  # noqa: PLC0415 - see below
+        from coop_consumer.logs.kafka_log import KafkaLog, config_of  # noqa: PLC0415
+        from coop_consumer.logs.snapshot_topic import (  # noqa: PLC0415
+            SNAPSHOT_WRITER,
+            SnapshotTopic,
+        )
 
         # Not above: a commit log in memory needs none of Kafka's clients.
         checked, tp = config_of(config, name), TopicPartition(topic, partition)
+        if name == SNAPSHOT_WRITER:
+            problem = f"name={name} is that of whoever writes snapshots"
+            raise MisuseError("CommitLog.open()", problem, "Choose another name")
         log = KafkaLog(checked, tp, name)
+        if deletes := what_deletes(log.topics.settings_of(topic)):
+            _log.warning(
+                "%s: the topic has %s. A record that is removed before a snapshot has taken it in "
+                "is lost, and without it the log cannot be opened any more. Set retention.ms=-1 "
+                "and retention.bytes=-1 on it, or take snapshots more often than that",
+                tp, deletes,
+            )  # fmt: skip
         return cls(log, machine, SnapshotTopic(checked, tp, log.topics))
 
     @classmethod

@@ -13,7 +13,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors import TopicPartition
-from coop_consumer.arguments import a_name
+from coop_consumer.arguments import a_name, a_place
 from coop_consumer.config import Config
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
@@ -84,10 +84,12 @@ class KafkaLog(TransactionCalls):
 
     Raises:
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
-        ConfigError: The topic has no such partition, or librdkafka refuses a setting.
+        ConfigError: The topic has no such partition, or it is the progress topic or one of Kafka's
+            own, or librdkafka refuses a setting.
     """
 
     def __init__(self, config: Config, tp: TopicPartition, name: str) -> None:
+        config.refuse_output(a_place("a log", tp).topic)
         self.writer = writer_id(config, name, tp)
         self.topics = Topics(config)
         self._config, self._tp = config, tp

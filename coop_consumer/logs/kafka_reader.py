@@ -19,7 +19,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
-from coop_consumer.arguments import a_place
 from coop_consumer.config import Config
 from coop_consumer.errors import (
     BrokerUnreachableError,
@@ -75,7 +74,6 @@ class CommittedReader:
     """
 
     def __init__(self, config: Config, tp: TopicPartition, topics: Topics) -> None:
-        a_place("a log", tp)
         facts = topics.describe([tp.topic], verb="written")[tp.topic]
         if not 0 <= tp.partition < facts.partitions:
             raise ConfigError(

@@ -22,6 +22,7 @@ from assignors import TopicPartition
 from coop_consumer.arguments import a_function
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
+from coop_consumer.kafka.own_topics import what_deletes
 from coop_consumer.patterns.any_output import WithOutputs
 from coop_consumer.patterns.folding import (
     POSITION,
@@ -124,14 +125,12 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             MisuseError: It does not.
         """
         name, policy = place.topic, settings.get("cleanup.policy", "")
-        bounds = {it: settings.get(it, "-1") for it in ("retention.ms", "retention.bytes")}
         problem = remedy = ""
         if "compact" in policy and not self._has_values():
             problem = f"{name} is compacted, and keeps only the last operation of a key"
             remedy = f"Set cleanup.policy=delete on {name}, with retention.ms=-1"
-        elif "delete" in policy and any(bound != "-1" for bound in bounds.values()):
-            told = ", ".join(f"{it}={bound}" for it, bound in bounds.items())
-            problem = f"{name} has cleanup.policy={policy} with {told}, and would lose old changes"
+        elif deletes := what_deletes(settings):
+            problem = f"{name} has {deletes}, and would lose old changes"
             remedy = f"Set retention.ms=-1 and retention.bytes=-1 on {name}"
             if self._has_values():
                 remedy = f"Set cleanup.policy=compact on {name}"

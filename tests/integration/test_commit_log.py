@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.errors import (
+    ConfigError,
     LogRecreatedError,
     MisuseError,
     PublisherFencedError,
@@ -287,6 +288,25 @@ def test_a_topic_that_would_lose_snapshots_is_refused(
     set_topic(admin, f"{name}-snapshots", "cleanup.policy", "delete")
     with pytest.raises(SnapshotError, match="has cleanup"):
         log.snapshot()
+
+
+@pytest.mark.parametrize("retention", ["-1", "604800000"])
+def test_a_topic_that_loses_what_no_snapshot_has_is_warned_of(
+    opened: Open, admin: AdminClient, name: str, retention: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_topic(admin, name, "retention.ms", retention)
+    opened("a")
+    told = f"{name}-0: the topic has cleanup.policy=delete with retention.ms={retention}"
+    assert (told in caplog.text) == (retention != "-1")
+
+
+def test_topics_that_only_brokers_and_members_write_are_no_logs(bootstrap: str) -> None:
+    settings = {"bootstrap.servers": bootstrap}
+    for topic in ("__consumer_offsets", "__individual_commit_offsets"):
+        with pytest.raises(ConfigError, match=topic):
+            CommitLog.open(settings, topic, 0, "a", Registers())
+        with pytest.raises(ConfigError, match=topic):
+            ConditionalProducer(settings, topic, 0, "a")
 
 
 def test_what_is_too_large_hurts_only_its_caller(opened: Open) -> None:

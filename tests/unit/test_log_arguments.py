@@ -89,6 +89,11 @@ def test_a_name_that_people_could_not_type_into_kafkas_tools_is_refused(name: An
         ExclusiveProducer(CONFIG, T0, name)
 
 
+def test_no_log_has_the_name_of_the_writer_of_its_snapshots() -> None:
+    with pytest.raises(MisuseError, match="name=snapshots is that of whoever writes snapshots"):
+        CommitLog.open(CONFIG, "orders", 0, "snapshots", Registers())
+
+
 def test_a_token_is_28_bytes() -> None:
     for value in HOSTILE:
         with pytest.raises(ValueError, match="no token of a log"):
