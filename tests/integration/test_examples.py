@@ -88,6 +88,7 @@ def test_kv_store_is_one_store_while_leaders_are_killed_and_moved(
     options = ("--topic", fresh("kv"), "--history", str(history), "--seconds", "6")
     told = run(bootstrap, "kv_store", *options)
     assert told.count("kill -9") == 2
+    assert "extra leads shard" in told, "no leader that lived was moved"
     calls = calls_of(history.read_text().splitlines())
     assert len(calls) > 100, told
     assert unexplained(calls) is None
