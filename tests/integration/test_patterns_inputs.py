@@ -45,6 +45,22 @@ def test_an_input_that_is_gone_is_an_error_until_the_loss_is_accepted(
         assert writer.offset == 5
 
 
+def test_outputs_of_inputs_that_are_gone_are_not_waited_for(
+    bench: Bench, admin: AdminClient
+) -> None:
+    """They were published before the commit, and would be dropped when they come again."""
+    bench.feed(*[b"v"] * 6)
+    with bench.make(PairedOffsets) as pair:
+        bench.go_on(pair)
+        pair.put(b"of the second input")
+        pair.publish()
+    remove_below(admin, bench.source.topic, 4)
+    with bench.make(PairedOffsets, config={"on.data.loss": "warn"}) as pair:
+        assert (pair.offset, pair.outputs, pair.drop) == (4, 2, 0)
+        bench.go_on(pair)
+    assert bench.values() == [b"out", b"of the second input", b"out"]
+
+
 def test_a_merge_whose_input_is_gone_ends(bench: Bench, admin: AdminClient) -> None:
     bench.feed(*[b"v"] * 6)
     with bench.make(MergeLog) as merge:
