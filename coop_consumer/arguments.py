@@ -7,12 +7,13 @@ look at a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import SupportsIndex, TypeVar
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer.config import sendable
+from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.core.record import Record
 from coop_consumer.errors import MisuseError
@@ -104,6 +105,20 @@ def a_topic(call: str, value: object) -> str:
     """A topic's name."""
     if not isinstance(value, str) or not sendable(value):
         raise _misuse(call, value, "no name of a topic", "Give the topic's name as text")
+    return value
+
+
+def a_name(call: str, value: object) -> str:
+    """The name of a writer, which is in a transactional.id: people type it into Kafka's tools."""
+    if not isinstance(value, str) or not sendable(value):
+        raise MisuseError(call, f"name={shown(value)}", f"A name has {KAFKA_NAME.words}")
+    return value
+
+
+def a_function(call: str, value: object, what: str) -> Callable[..., object]:
+    """What will be called; `what` names the argument."""
+    if not callable(value):
+        raise _misuse(call, value, f"no {what}", f"Give the {what} as a function")
     return value
 
 

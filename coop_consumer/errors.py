@@ -598,8 +598,8 @@ class NoTransactionsError(SetupError):
     def __str__(self) -> str:
         return (
             f"bootstrap.servers={self.bootstrap}: the brokers do not serve {self.where} "
-            f"({self.detail}). processing.guarantee=exactly_once needs that, so this member takes "
-            f"no part. {self.remedy}."
+            f"({self.detail}). Transactions need that, such as those of "
+            f"processing.guarantee=exactly_once. Nothing was begun. {self.remedy}."
         )
 
 
@@ -667,15 +667,15 @@ class AuthorizationError(SetupError):
         who = f"user {self.principal}" if self.principal else "the configured user"
         if self.operation == "authenticate":
             return (
-                f"{self.resource}: the broker refused to authenticate {who}. This member stops; "
-                "records that it has not committed repeat, none is lost. Correct the login "
+                f"{self.resource}: the broker refused to authenticate {who}. The work ends here; "
+                "what is not committed comes again, and nothing is lost. Correct the login "
                 "(sasl.mechanism, sasl.username and sasl.password, or the client's certificate), "
                 "or have the user added at the broker."
             )
         return (
-            f"{self.resource}: {who} may not {self.operation}. This member stops; records that it "
-            f"has not committed repeat, none is lost. Grant {self.operation} on {self.resource}, "
-            "or correct the security settings."
+            f"{self.resource}: {who} may not {self.operation}. The work ends here; what is not "
+            f"committed comes again, and nothing is lost. Grant {self.operation} on "
+            f"{self.resource}, or correct the security settings."
         )
 
 
@@ -891,7 +891,8 @@ class DataLossError(FatalError):
 class InputGoneError(FatalError):
     """A single writer has to go on at an offset that its input does not have (any more).
 
-    `low` and `end` are the input's first offset, and that of its next record.
+    `low` and `end` are the input's first offset, and that of its next record. `remedy` is a
+    sentence without its full stop: how to accept the loss.
     """
 
     writer: str
@@ -900,16 +901,27 @@ class InputGoneError(FatalError):
     offset: int
     low: int
     end: int
+    remedy: str = (
+        "To accept that, and go on at the nearest offset, set on.data.loss=warn for this start"
+    )
 
     exit_code = ExitCode.STOPPED
 
     def __str__(self) -> str:
+        if self.offset > self.end:
+            why = (
+                "A truncation has cut off what is missing, the topic was made again, or somebody "
+                "has committed an offset that it never had"
+            )
+        else:
+            why = (
+                "Retention has removed what is missing, or the topic was made again: check its "
+                "retention against the lag"
+            )
         return (
             f"{self.writer}: goes on at offset {self.offset} of "
             f"{_place(self.topic, self.partition)}, which begins at {self.low} and ends at "
-            f"{self.end}. Retention has removed what is missing, a truncation has cut it off, or "
-            "the topic was made again. Nothing was written. To accept the loss, set "
-            "on.data.loss=warn for this start; check the topic's retention against the lag."
+            f"{self.end}. {why}. Nothing was written. {self.remedy}."
         )
 
 
@@ -956,6 +968,8 @@ class LogRecreatedError(FatalError):
 class StateMachineError(FatalError):
     """A method of a state machine raised: what its state is worth is not known.
 
+    A snapshot only looks at the state: nothing but the snapshot is missing then.
+
     `method` is such as "apply"; `detail` is what was raised.
     """
 
@@ -965,11 +979,15 @@ class StateMachineError(FatalError):
     detail: str
 
     def __str__(self) -> str:
+        now = (
+            "Its commit log answers nothing more, as the state may be half changed. What is in the "
+            f"log stays there. Correct {self.method}, and open the log again"
+        )
+        if self.method == "snapshot":  # it has only looked
+            now = "There is no new snapshot, and its commit log goes on. Correct snapshot"
         return (
             f"{self.topic}-{self.partition}: {self.method} of the state machine raised "
-            f"{self.detail}. Its commit log answers nothing more, as the state may be half "
-            f"changed. What is in the log stays there. Correct {self.method}, and open the log "
-            "again."
+            f"{self.detail}. {now}."
         )
 
 
@@ -1018,7 +1036,7 @@ class FencedError(FatalError):
 
 @dataclass(eq=False)
 class PublisherFencedError(FatalError):
-    """Another attempt at the same output has begun under this transactional id."""
+    """Somebody else has begun under this transactional id."""
 
     transactional_id: str
     detail: str
@@ -1027,10 +1045,12 @@ class PublisherFencedError(FatalError):
 
     def __str__(self) -> str:
         return (
-            f"transactional.id {self.transactional_id}: another attempt took over, or the broker "
-            f"ended a transaction that was open for too long ({self.detail}). The records "
-            "of this one since its last commit are void; the other attempt, or the next, writes "
-            "them. If there is no other, make batches smaller or raise transaction.timeout.ms."
+            f"transactional.id {self.transactional_id}: another writer of this name took over, or "
+            f"the broker ended a transaction that was open for too long ({self.detail}). What "
+            "this one has written since its last commit never counts; the other writer, or the "
+            "next, goes on behind that commit. If two run by mistake, end one, or give each a name "
+            "of its own. If there is no other, make batches smaller or raise "
+            "transaction.timeout.ms."
         )
 
 

@@ -61,7 +61,8 @@ if __name__ == "__main__":
     new = NewTopic(options.topic, num_partitions=1, replication_factor=1)
     client = {"bootstrap.servers": options.bootstrap}
     admin = AdminClient(client)
-    admin.create_topics([new])[options.topic].result()
+    if refused := admin.create_topics([new])[options.topic].exception():
+        raise SystemExit(f"{options.topic}: {refused.args[0].str()} Name a new --topic")
     producer = Producer(client)
     for number in range(ORDERS):
         producer.produce(options.topic, b"order %d" % number, b"customer %d" % (number % CUSTOMERS))

@@ -51,8 +51,9 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     admin = AdminClient(client)
     names = (options.topic, f"{options.topic}-totals")
-    for made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).values():
-        made.result()
+    for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     for _ in range(2):  # the second time it goes on with the state of the first
         producer = Producer(client)
         for number in range(500):

@@ -47,8 +47,9 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     admin = AdminClient(client)
     new = [NewTopic(it, PARTITIONS, 1) for it in (options.topic, f"{options.topic}-by-page")]
-    for made in admin.create_topics(new).values():
-        made.result()
+    for name, made in admin.create_topics(new).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     producer = Producer(client)
     for number in range(VIEWS):
         producer.produce(options.topic, b"page %d" % (number % 40), b"visitor %d" % (number % 70))

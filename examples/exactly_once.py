@@ -106,8 +106,9 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     new = [NewTopic(options.topic, 3, 1), NewTopic(f"{options.topic}-totals", 1, 1)]
     admin = AdminClient(client)
-    for made in admin.create_topics(new).values():
-        made.result()
+    for name, made in admin.create_topics(new).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     producer = Producer({**client, "enable.idempotence": True})  # a retry changes no order
     payments: dict[bytes, list[int]] = {}
     for number in range(PAYMENTS):

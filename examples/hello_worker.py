@@ -41,7 +41,8 @@ def fill(bootstrap: str, topic: str) -> None:
     """Make the topic, with one partition, and its orders."""
     new = NewTopic(topic, num_partitions=1, replication_factor=1)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([new])[topic].result()
+    if refused := admin.create_topics([new])[topic].exception():
+        raise SystemExit(f"{topic}: {refused.args[0].str()} Name a new --topic")
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(ORDERS):
         producer.produce(topic, b"order %d" % number, b"customer %d" % (number % CUSTOMERS))

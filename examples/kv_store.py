@@ -42,7 +42,7 @@ from coop_consumer import (
 )
 from coop_consumer.logs import Applied, CommitLog, NewRecord, VisibleRecord
 
-SHARDS, SERVERS, CLIENTS, KEYS = 3, 3, 4, 5
+SHARDS, SERVERS, CLIENTS, KEYS = 4, 3, 4, 6  # each shard has a key
 SPAWN = multiprocessing.get_context("spawn")
 Options = argparse.Namespace
 
@@ -81,8 +81,8 @@ class Table:
 class Server(RangeListener):
     """One process: leads some shards, and answers clients about them."""
 
-    def __init__(self, options: Options, name: str) -> None:
-        self.options, self.name = options, name
+    def __init__(self, options: Options, name: str, leading: Any) -> None:
+        self.options, self.name, self.leading = options, name, leading
         self.shards: dict[int, tuple[CommitLog, Table]] = {}
 
     def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
@@ -92,6 +92,8 @@ class Server(RangeListener):
         config = {"bootstrap.servers": self.options.bootstrap}
         log = CommitLog.open(config, self.options.topic, tp.partition, self.name, table)
         self.shards[tp.partition] = log, table
+        print(f"{self.name} leads shard {tp.partition}", flush=True)
+        self.leading.set()
 
     def on_ranges_revoked(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
         """Lead it no more. A snapshot lets the next leader begin sooner."""
@@ -123,9 +125,9 @@ class Server(RangeListener):
                     client.send(("unknown", None))  # a write may be in the log, or not
 
 
-def run_server(options: Options, name: str, address: Any) -> None:
-    """A server in a process of its own."""
-    server, listener = Server(options, name), Listener(("127.0.0.1", 0))
+def run_server(options: Options, name: str, address: Any, leading: Any) -> None:
+    """A server in a process of its own; says where it is, and when it leads a shard."""
+    server, listener = Server(options, name, leading), Listener(("127.0.0.1", 0))
     if options.everyone:
         for number in range(SHARDS):
             server.on_ranges_assigned(TopicPartition(options.topic, number), ())
@@ -197,23 +199,29 @@ class Clients:
         return found
 
 
-def started(options: Options, name: str, addresses: dict[str, Any]) -> BaseProcess:
-    """Start a server, and wait for its address."""
-    queue = SPAWN.Queue()
-    process = SPAWN.Process(target=run_server, args=(options, name, queue), daemon=True)
+def started(options: Options, name: str, addresses: dict[str, Any], wait_s: float) -> BaseProcess:
+    """Start a server, wait for its address, and for so long until it leads a shard."""
+    queue, leading = SPAWN.Queue(), SPAWN.Event()
+    process = SPAWN.Process(target=run_server, args=(options, name, queue, leading), daemon=True)
     process.start()
     addresses.update([queue.get()])
+    leading.wait(wait_s)
     return process
 
 
 def main(options: Options) -> None:
     """Run the servers and the clients, and kill some of them."""
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
-    topics = [NewTopic(it, SHARDS, 1) for it in (options.topic, f"{options.topic}-leaders")]
-    for made in admin.create_topics(topics).values():
-        made.result()
+    kept = {"retention.ms": "-1"}  # the log is the store
+    topics = [
+        NewTopic(options.topic, SHARDS, 1, config=kept),
+        NewTopic(f"{options.topic}-leaders", SHARDS, 1),
+    ]
+    for name, made in admin.create_topics(topics).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     clients, names = Clients(), [f"server-{number}" for number in range(SERVERS)]
-    servers = {name: started(options, name, clients.addresses) for name in names}
+    servers = {name: started(options, name, clients.addresses, 0) for name in names}
     threads = [threading.Thread(target=clients.run, args=(n,)) for n in range(CLIENTS)]
     for it in threads:
         it.start()
@@ -222,9 +230,9 @@ def main(options: Options) -> None:
         name = random.choice(names)  # noqa: S311 - anyone
         servers[name].kill()
         print(f"kill -9 of {name} after {sum(clients.told.values())} calls", flush=True)
-        servers[name] = started(options, name, clients.addresses)
+        servers[name] = started(options, name, clients.addresses, 0)
         if number == 0:  # one more, which takes over a shard from a leader that lives
-            servers["extra"] = started(options, "extra", clients.addresses)
+            servers["extra"] = started(options, "extra", clients.addresses, 30)
     time.sleep(options.seconds / (options.kills + 1))
     clients.ending.set()
     for process in servers.values():

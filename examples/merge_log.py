@@ -52,8 +52,9 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     admin = AdminClient(client)
     names = [f"{options.topic}{it}" for it in ("", "-payments", "-order", "-merged")]
-    for made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).values():
-        made.result()
+    for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     producer = Producer(client)
     for number in range(EACH):
         producer.produce(names[0], b"order %d" % number)

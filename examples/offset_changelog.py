@@ -50,8 +50,9 @@ if __name__ == "__main__":
     admin = AdminClient(client)
     kept = {"cleanup.policy": "compact"}
     new = [NewTopic(options.topic, 1, 1), NewTopic(f"{options.topic}-changes", 1, 1, config=kept)]
-    for made in admin.create_topics(new).values():
-        made.result()
+    for name, made in admin.create_topics(new).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     for _ in range(2):  # the second time it begins with a restore
         producer = Producer(client)
         for number in range(VIEWS):

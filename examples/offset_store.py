@@ -61,7 +61,8 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     new = NewTopic(options.topic, 1, 1, config={"cleanup.policy": "compact"})
     admin = AdminClient(client)
-    admin.create_topics([new])[options.topic].result()
+    if refused := admin.create_topics([new])[options.topic].exception():
+        raise SystemExit(f"{options.topic}: {refused.args[0].str()} Name a new --topic")
 
     with LogOffsetStore(client, options.topic, name="reader") as store:
         for number in range(options.kills):

@@ -46,8 +46,9 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     admin = AdminClient(client)
     names = (options.topic, f"{options.topic}-words")
-    for made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).values():
-        made.result()
+    for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
+        if refused := made.exception():
+            raise SystemExit(f"{name}: {refused.args[0].str()} Name a new --topic")
     producer = Producer(client)
     for copies in (1, 0, 30):  # the last one makes 360 words
         producer.produce(options.topic, b" ".join([TEXT] * copies))

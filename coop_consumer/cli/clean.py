@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 
 from coop_consumer.cli.options import Connection, connection_options, log_option
-from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.places import TOPIC, WRITER
 from coop_consumer.cli.terminal import console
 from coop_consumer.patterns.cleaning import (
     Cleaned,
@@ -43,6 +43,7 @@ from coop_consumer.patterns.seen import IDENTITY
 )
 @click.option(
     "--name",
+    type=WRITER,
     metavar="NAME",
     help="Of the group that keeps the places in SOURCE; by default TARGET.cleanup.",
 )

@@ -6,6 +6,7 @@ import click
 
 from assignors import TopicPartition
 from coop_consumer.config import sendable
+from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 
 _DIGITS_MAX = 10
@@ -38,6 +39,18 @@ class TopicPartitionType(click.ParamType[TopicPartition]):
         return TopicPartition(topic, int(number))
 
 
+class WriterType(click.ParamType[str]):
+    """The name of a writer: of its group, and in its transactional ids."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text, if people can type it into Kafka's tools."""
+        if not sendable(str(value)):
+            self.fail(f"{shown(value)}: a name has {KAFKA_NAME.words}", param, ctx)
+        return str(value)
+
+
 class TopicType(click.ParamType[str]):
     """A topic's name."""
 
@@ -52,3 +65,4 @@ class TopicType(click.ParamType[str]):
 
 TOPIC_PARTITION = TopicPartitionType()
 TOPIC = TopicType()
+WRITER = WriterType()

@@ -1,4 +1,4 @@
-"""What kafka-python's admin client takes of a membership's settings."""
+"""What kafka-python's admin client takes of a membership's settings, and what it has to forget."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka.admin import KafkaAdminClient
+from kafka.cluster import CoordinatorType
 
 
 def for_admin(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those settings that the admin client knows; it refuses others."""
     return {name: it for name, it in settings.items() if name in KafkaAdminClient.DEFAULT_CONFIG}
+
+
+def forget_coordinator(client: KafkaAdminClient, group: str) -> None:
+    """Look a group's coordinator up anew; the client keeps it for ever, also one that has moved."""
+    client._manager.cluster._coordinators.pop((CoordinatorType.GROUP, group), None)

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
-from kafka.cluster import CoordinatorType
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as Place
 
@@ -27,12 +26,13 @@ from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
     CoopConsumerError,
+    MisuseError,
     OffsetsPartlyStoredError,
     TopicMissingError,
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.admin_calls import AGREE_WITHIN_S
-from coop_consumer.kafka.admin_settings import for_admin
+from coop_consumer.kafka.admin_settings import for_admin, forget_coordinator
 from coop_consumer.kafka.coordinator import PAUSE_S
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.status.errors import GroupInUseError
@@ -81,7 +81,7 @@ class GroupOffsets:
 
         The future raises:
             OffsetsPartlyStoredError: Some partitions were refused, and the others are stored.
-            TopicMissingError, GroupInUseError: All were refused.
+            TopicMissingError, GroupInUseError, MisuseError: All were refused.
             AuthorizationError, BrokerUnreachableError, UnexpectedAnswerError: As they say.
         """
         asked = {
@@ -174,7 +174,7 @@ class GroupOffsets:
             except _MAY_PASS:
                 if monotonic() > until_s:
                     raise
-            self._client.forget_coordinator(group)
+            forget_coordinator(self._client, group)
             await self._client.pause(PAUSE_S)
 
     def _raise_refused(
@@ -182,6 +182,13 @@ class GroupOffsets:
     ) -> None:
         """Raise for the first partition that was refused."""
         place, error = min(refused.items(), key=lambda it: it[0])
+        if issubclass(error, kafka_errors.OffsetMetadataTooLargeError) and not stored:
+            raise MisuseError(
+                f"commit of {group}",
+                f"the metadata of {place.topic}-{place.partition} is longer than the brokers take",
+                "Make it shorter, or have their offset.metadata.max.bytes raised",
+                "Nothing was stored",
+            )
         if stored:
             raise OffsetsPartlyStoredError(
                 group, _listed(stored), _listed(refused), error.__name__.removesuffix("Error")
@@ -259,10 +266,6 @@ class _Client(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships no t
         found = await self._async_list_group_offsets({group: list(places)})
         offsets: dict[Place, OffsetAndMetadata] = found[group]
         return offsets
-
-    def forget_coordinator(self, group: str) -> None:
-        """The base keeps a coordinator for ever, also one that has moved."""
-        self._manager.cluster._coordinators.pop((CoordinatorType.GROUP, group), None)
 
     def _list_group_offsets_requests(self, group_specs: Any) -> Iterator[Any]:
         for group, request in super()._list_group_offsets_requests(group_specs):

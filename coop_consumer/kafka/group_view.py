@@ -23,7 +23,7 @@ from kafka.protocol.consumer.metadata import (
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
-from coop_consumer.kafka.admin_settings import for_admin
+from coop_consumer.kafka.admin_settings import for_admin, forget_coordinator
 from coop_consumer.kafka.coordinator import PAUSE_S, description_of
 from coop_consumer.kafka.membership import metadata_of
 from coop_consumer.planning import PROTOCOL
@@ -58,7 +58,9 @@ class CoordinatorView:
         """The group's state and members, with the user data of our own members."""
         group = self._config.group_id
         with _describing(self._config) as describer:
-            found = _when_loaded(lambda: describer.describe_groups([group])[group])
+            found = _when_loaded(describer, group, lambda: describer.describe_groups([group]))[
+                group
+            ]
         if found.group_state == _DEAD:
             return self._of_newer_protocol()
         members = tuple(_member(it, plain=found.protocol_data != PROTOCOL) for it in found.members)
@@ -98,7 +100,7 @@ def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
     """
     group = config.group_id
     with _describing(config) as describer:
-        found = _when_loaded(lambda: describer.list_group_offsets(group)[group])
+        found = _when_loaded(describer, group, lambda: describer.list_group_offsets(group))[group]
     return {
         TopicPartition(place.topic, place.partition): Committed(value.offset, metadata_of(value))
         for place, value in found.items()
@@ -151,8 +153,11 @@ class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships n
         return {group.group_id: group for group in response.groups}
 
 
-def _when_loaded(ask: Callable[[], T]) -> T:
-    """Repeat a question until the coordinator answers: a broker takes a moment after its start."""
+def _when_loaded(describer: KafkaAdminClient, group: str, ask: Callable[[], T]) -> T:
+    """Repeat a question until the coordinator answers: a broker takes a moment after its start.
+
+    The coordinator may have moved meanwhile, so it is looked up before each further try.
+    """
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         try:
@@ -160,6 +165,7 @@ def _when_loaded(ask: Callable[[], T]) -> T:
         except _LOADING:
             if time.monotonic() > deadline:
                 raise
+            forget_coordinator(describer, group)
             time.sleep(PAUSE_S)
 
 

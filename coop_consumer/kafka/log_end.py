@@ -7,6 +7,7 @@ itself tells nothing of how many records there are. Blocking calls.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 
@@ -14,11 +15,13 @@ from confluent_kafka import Message
 
 from assignors import TopicPartition
 from coop_consumer.config import Config, IsolationLevel
-from coop_consumer.errors import LogConflictError
+from coop_consumer.errors import DataLossError, LogConflictError
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from offsets import OffsetRange
+
+log = logging.getLogger(__name__)
 
 UNDECIDED_S = 75.0
 """How long to wait for a stranger's open transaction: Kafka's default for them, and some more."""
@@ -55,11 +58,20 @@ def log_end(config: Config, topics: Topics, tp: TopicPartition, reader: str) -> 
     Raises:
         LogConflictError: A transaction stays open there for more than `UNDECIDED_S`.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
-        DataLossError: Records were removed while they were read.
     """
     config = replace(config, isolation_level=IsolationLevel.READ_COMMITTED)
-    low, end = offset_of(topics, tp, EARLIEST), offset_of(topics, tp, LATEST)
-    _wait_until_decided(topics, tp, end, reader)
+    while True:
+        low, end = offset_of(topics, tp, EARLIEST), offset_of(topics, tp, LATEST)
+        _wait_until_decided(topics, tp, end, reader)
+        try:
+            return LogEnd(low, end, _last_visible(config, tp, low, end))
+        except DataLossError:
+            if offset_of(topics, tp, EARLIEST) == low:
+                raise
+            log.info("%s: its beginning was removed while its end was looked for; again", tp)
+
+
+def _last_visible(config: Config, tp: TopicPartition, low: int, end: int) -> Message | None:
     last, size = end - 1, _FIRST_WINDOW
     while last >= low:
         first = max(low, last - size + 1)
@@ -67,9 +79,9 @@ def log_end(config: Config, topics: Topics, tp: TopicPartition, reader: str) -> 
         for messages, _ in read_slice(config, tp, OffsetRange(first, last)):
             found = messages[-1] if messages else found
         if found is not None:
-            return LogEnd(low, end, found)
+            return found
         last, size = first - 1, size * _GROWTH
-    return LogEnd(low, end, None)
+    return None
 
 
 def offset_of(topics: Topics, tp: TopicPartition, spec: object, *, committed: bool = False) -> int:

@@ -52,6 +52,21 @@ CHANGELOG_KEEPS_MS = 86_400_000
 """How long our changelogs keep a deletion: Kafka's own default."""
 
 
+def what_deletes(settings: Mapping[str, str]) -> str:
+    """Which settings of a topic delete its old records; "" if none does, or none are known. Pure.
+
+    >>> what_deletes({"cleanup.policy": "delete", "retention.ms": "604800000"})
+    'cleanup.policy=delete with retention.ms=604800000, retention.bytes=-1'
+    >>> what_deletes({"cleanup.policy": "compact", "retention.ms": "604800000"})
+    ''
+    """
+    policy = settings.get("cleanup.policy", "")
+    bounds = {it: settings.get(it, "-1") for it in ("retention.ms", "retention.bytes")}
+    if "delete" not in policy or all(bound == "-1" for bound in bounds.values()):
+        return ""
+    return f"cleanup.policy={policy} with " + ", ".join(f"{it}={at}" for it, at in bounds.items())
+
+
 def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> TopicFacts:
     """The progress topic, created if missing, and fit for its purpose.
 

@@ -28,6 +28,7 @@ from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.errors import CoopConsumerError, MisuseError, PublisherFencedError
+from coop_consumer.kafka.admin_calls import OFFSETS_TOPIC
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
@@ -75,18 +76,23 @@ class Publisher:
         config: Of the clients; its group is not used.
         name: The transactional id: only the newest publisher of a name can commit.
         group: The group whose offsets are the marks; by default the name. It has no members.
+        patience_s: How long brokers may take to serve the name.
 
     Raises:
-        ConfigError: For a setting that librdkafka refuses.
+        ConfigError: For a setting that librdkafka or the brokers refuse.
+        NoTransactionsError: There are brokers, and they have no transactions.
         AuthorizationError, BrokerUnreachableError: As they say.
     """
 
-    def __init__(self, config: Config, name: str, group: str = "") -> None:
+    def __init__(
+        self, config: Config, name: str, group: str = "", *, patience_s: float = PATIENCE_S
+    ) -> None:
         self.name, self._group = name, group or name
         self._user = config.user
         own = replace(config, group_id=self._group, isolation_level=IsolationLevel.READ_COMMITTED)
+        settings = _settings(own, name)
         with making(config):
-            self._producer: Any = Producer(_settings(own, name), logger=client_log)
+            self._producer: Any = Producer(settings, logger=client_log)
             self._consumer: Any = _silent_member(own)
         self._failure: CoopConsumerError | None = None
         self._delivered = self._reports()
@@ -94,10 +100,30 @@ class Publisher:
         self._is_fork = False
         forks.watch(self)
         try:
-            self._retried(self._producer.init_transactions)
+            _retried(self._producer.init_transactions, patience_s)
+        except KafkaException as error:
+            refusal = self._not_served(own, settings, error.args[0])
+            self.close()
+            raise refusal from error
         except BaseException:
             self.close()
             raise
+
+    def _not_served(
+        self, config: Config, settings: dict[str, Any], error: KafkaError
+    ) -> CoopConsumerError:
+        from coop_consumer.kafka.transaction_check import (  # noqa: PLC0415 - much, and seldom
+            transactions_refusal,
+        )
+
+        if error.code() == KafkaError._TIMED_OUT:
+            try:
+                self._consumer.list_topics(OFFSETS_TOPIC, _LOOK_S)
+            except KafkaException:  # there is no broker
+                return self._reason(error, f"transactional.id {self.name}")
+        if error.code() in _FENCED:
+            return self._reason(error, f"transactional.id {self.name}")
+        return transactions_refusal(config, settings, error)
 
     def shut_in_fork(self) -> None:
         """Refuse calls in a forked child: the clients belong to its parent."""
@@ -200,7 +226,7 @@ class Publisher:
         Args:
             place: An existing partition, of any topic.
             offset: Becomes the group's committed offset there.
-            text: Goes with it; by default brokers take 4,095 characters.
+            text: Goes with it. Brokers take 4,096 characters by default, and librdkafka adds a NUL.
 
         Raises:
             MisuseError: The text is too long for the brokers.
@@ -343,9 +369,9 @@ def _silent_member(config: Config) -> Consumer:
     return Consumer(config.data_plane(), logger=client_log)
 
 
-def _retried(call: Callable[[float], T]) -> T:
+def _retried(call: Callable[[float], T], patience_s: float = PATIENCE_S) -> T:
     """Call with a time-out, again while the same call may yet succeed."""
-    until_s, report_s = monotonic() + PATIENCE_S, monotonic() + _CALL_S
+    until_s, report_s = monotonic() + patience_s, monotonic() + _CALL_S
     while True:
         try:
             return call(_CALL_S)

@@ -50,8 +50,9 @@ _CLOCK = (
 )
 _REFUSED = {
     KafkaError.INVALID_TIMESTAMP: _CLOCK,
-    KafkaError.INVALID_RECORD: (  # librdkafka says no more of a record with a wrong time
-        f"{_CLOCK}; if the clock is right, ask who runs the brokers what they require of records"
+    KafkaError.INVALID_RECORD: (  # librdkafka says no more of a wrong time, or a missing key
+        f"give it a key if the topic is compacted; else {_CLOCK}; if the clock is right, ask who "
+        "runs the brokers what they require of records"
     ),
     KafkaError.POLICY_VIOLATION: "ask who runs the brokers which policy of theirs refuses it",
     KafkaError.UNSUPPORTED_COMPRESSION_TYPE: "set compression.type to one that the brokers know",

@@ -10,6 +10,7 @@ One thread ("coop-log-TOPIC-PARTITION") makes all calls of the log and of the st
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from typing import Self, TypeVar
 
 from assignors import TopicPartition
 from coop_consumer import forks
+from coop_consumer.arguments import a_function, a_name, instance, seconds
 from coop_consumer.config import Config
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AppendInDoubtError, MisuseError
@@ -35,6 +37,8 @@ from coop_consumer.logs.records import Conflict, LogToken, NewRecord
 from coop_consumer.logs.replica import Replica
 from coop_consumer.logs.snapshots import SnapshotStore
 from coop_consumer.logs.state_machine import StateMachine
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AppendAnswer = Applied | Conflict | Denied
@@ -104,7 +108,8 @@ class CommitLog:
 
         Args:
             config: Settings of the clients, or a dict of them; its group is not used.
-            topic: An existing topic. Snapshots go to `<topic>-snapshots`.
+            topic: An existing topic, whose retention removes nothing that no snapshot has taken
+                in. Snapshots go to `<topic>-snapshots`.
             partition: Of the topic.
             name: Of this process; part of its transactional.id. Processes that work at the same
                 time have names of their own.
@@ -114,12 +119,26 @@ class CommitLog:
             ConfigError, TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
             SnapshotError, StateMachineError: The state cannot be restored.
         """
-        from coop_consumer.logs.kafka_log import KafkaLog, config_of  # noqa: PLC0415 - see below
-        from coop_consumer.logs.snapshot_topic import SnapshotTopic  # noqa: PLC0415
+        from coop_consumer.kafka.own_topics import what_deletes  # noqa: PLC0415 - see below
+        from coop_consumer.logs.kafka_log import KafkaLog, config_of  # noqa: PLC0415
+        from coop_consumer.logs.snapshot_topic import (  # noqa: PLC0415
+            SNAPSHOT_WRITER,
+            SnapshotTopic,
+        )
 
         # Not above: a commit log in memory needs none of Kafka's clients.
         checked, tp = config_of(config, name), TopicPartition(topic, partition)
+        if name == SNAPSHOT_WRITER:
+            problem = f"name={name} is that of whoever writes snapshots"
+            raise MisuseError("CommitLog.open()", problem, "Choose another name")
         log = KafkaLog(checked, tp, name)
+        if deletes := what_deletes(log.topics.settings_of(topic)):
+            _log.warning(
+                "%s: the topic has %s. A record that is removed before a snapshot has taken it in "
+                "is lost, and without it the log cannot be opened any more. Set retention.ms=-1 "
+                "and retention.bytes=-1 on it, or take snapshots more often than that",
+                tp, deletes,
+            )  # fmt: skip
         return cls(log, machine, SnapshotTopic(checked, tp, log.topics))
 
     @classmethod
@@ -138,7 +157,14 @@ class CommitLog:
             machine: The state, as it is without any record.
             snapshots: Where snapshots are kept; None: nowhere.
         """
-        return cls(MemoryClient(partition, name), machine, snapshots)
+        call = "CommitLog.in_memory()"
+        instance(call, partition, MemoryPartition)
+        if snapshots is not None and not all(
+            callable(getattr(snapshots, it, None)) for it in ("read", "write")
+        ):
+            remedy = "Give a store of snapshots, such as MemorySnapshots()"
+            raise MisuseError(call, f"snapshots={shown(snapshots)}", remedy)
+        return cls(MemoryClient(partition, a_name(call, name)), machine, snapshots)
 
     # ---- what callers ask ----------------------------------------------------------------------
 
@@ -176,13 +202,16 @@ class CommitLog:
             StateMachineError: The state is not usable any more.
             CoopConsumerError: Anything else: nothing is in the log.
         """
-        return self._waited(self.append_later(records, check=check), timeout_s)
+        wait_s = seconds("append()", timeout_s)
+        return self._waited(self.append_later(records, check=check), wait_s)
 
     def append_later(
         self, records: Sequence[NewRecord], *, check: Check | None = None
     ) -> Future[AppendAnswer]:
         """As `append`, without waiting: the future gets what `append` returns or raises."""
         check_size(records, self._log.place)
+        if check is not None:
+            a_function("append()", check, "check")
         asked = AskedAppend(records, check)
         self._put(asked)
         return asked.answer
@@ -203,19 +232,22 @@ class CommitLog:
             CoopConsumerError: The log cannot be read.
             BaseException: What `look` raises.
         """
-        return self._waited(self.read_later(look), timeout_s, "read")
+        wait_s = seconds("read()", timeout_s)
+        return self._waited(self.read_later(look), wait_s, "read")
 
     def read_later(self, look: Callable[[], T]) -> Future[T]:
         """As `read`, without waiting."""
+        a_function("read()", look, "look")
         asked = AskedLook(look, is_synced=True)
         self._put(asked)
         return asked.answer
 
     def peek(self, look: Callable[[], T], *, timeout_s: float = TIMEOUT_S) -> T:
         """Look at the state as it is. Others may have appended long since: it may be old."""
-        asked = AskedLook(look, is_synced=False)
+        a_function("peek()", look, "look")
+        wait_s, asked = seconds("peek()", timeout_s), AskedLook(look, is_synced=False)
         self._put(asked)
-        found: T = self._waited(asked.answer, timeout_s, "peek")
+        found: T = self._waited(asked.answer, wait_s, "peek")
         return found
 
     def sync(self, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -223,8 +255,17 @@ class CommitLog:
         self.read(lambda: None, timeout_s=timeout_s)
 
     def follow(self, interval_s: float = FOLLOW_S) -> None:
-        """From now on apply what others append, so often, also while nobody asks."""
-        self._put(AskedLook(lambda: self._thread.follow(interval_s), is_synced=False))
+        """From now on apply what others append, so often, also while nobody asks.
+
+        Raises:
+            MisuseError: The interval is no time above 0.
+        """
+        often_s = seconds("follow()", interval_s)
+        if not often_s or often_s < 0:
+            raise MisuseError(
+                "follow()", f"interval_s={shown(interval_s)}", "Give a number of seconds above 0"
+            )
+        self._put(AskedLook(lambda: self._thread.follow(often_s), is_synced=False))
 
     def snapshot(self, *, timeout_s: float = TIMEOUT_S) -> LogToken:
         """Keep the state as a snapshot, with which the next one of this log begins.
@@ -234,9 +275,10 @@ class CommitLog:
         Returns:
             The last record that it has taken in. What lies below may be deleted from the log.
         """
+        wait_s = seconds("snapshot()", timeout_s)
         asked = AskedLook(self._replica.snapshot, is_synced=False)
         self._put(asked)
-        found: LogToken = self._waited(asked.answer, timeout_s, "snapshot")
+        found: LogToken = self._waited(asked.answer, wait_s, "snapshot")
         return found
 
     def _put(self, asked: AskedAppend | AskedLook) -> None:
@@ -248,7 +290,7 @@ class CommitLog:
                 return
         raise MisuseError("this call", f"commit log {self._name} is closed", "Open it again")
 
-    def _waited(self, answer: Future[T], timeout_s: float, asked: str = "") -> T:
+    def _waited(self, answer: Future[T], timeout_s: float | None, asked: str = "") -> T:
         """The answer; `asked` is what it answers, "" for an append, of which it may be in doubt."""
         if self._thread.is_here:
             raise MisuseError(

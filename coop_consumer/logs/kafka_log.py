@@ -13,14 +13,13 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors import TopicPartition
+from coop_consumer.arguments import a_name, a_place
 from coop_consumer.config import Config
-from coop_consumer.config.setting import shown
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     LogBlockedError,
-    MisuseError,
     NoTransactionsError,
     RetriableError,
 )
@@ -50,17 +49,17 @@ def config_of(config: Config | Mapping[str, object], name: object) -> Config:
     """The configuration of a log's clients; no group is needed, so the name stands in for it.
 
     Raises:
+        MisuseError: No writer can have this name.
         ConfigError: For a bad setting, or a configuration for librdkafka alone: the transactions
             of publishers that died are ended by kafka-python.
     """
+    name = a_name("a writer of a log", name)
     if isinstance(config, Config):
         if not config.both_clients:
             raise ConfigError(
                 "both_clients", "=False is for librdkafka alone", "Make the Config without it"
             )
         return config
-    if not isinstance(name, str) or not name:
-        raise MisuseError("a writer of a log", f"name={shown(name)}", "Give it a name, as text")
     if not isinstance(config, Mapping):
         return Config.from_dict(config)  # says what it is
     return Config.from_dict({"group.id": name, **config})
@@ -85,10 +84,12 @@ class KafkaLog(TransactionCalls):
 
     Raises:
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
-        ConfigError: The topic has no such partition, or librdkafka refuses a setting.
+        ConfigError: The topic has no such partition, or it is the progress topic or one of Kafka's
+            own, or librdkafka refuses a setting.
     """
 
     def __init__(self, config: Config, tp: TopicPartition, name: str) -> None:
+        config.refuse_output(a_place("a log", tp).topic)
         self.writer = writer_id(config, name, tp)
         self.topics = Topics(config)
         self._config, self._tp = config, tp

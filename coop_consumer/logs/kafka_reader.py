@@ -18,15 +18,14 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from assignors import WHOLE, TopicPartition
-from coop_consumer.arguments import a_place
+from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import (
     BrokerUnreachableError,
     ConfigError,
-    DataLossError,
     LogRecreatedError,
     RetriableError,
+    UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import close_aside, making, successor
 from coop_consumer.kafka.clients import log as client_log
@@ -75,7 +74,6 @@ class CommittedReader:
     """
 
     def __init__(self, config: Config, tp: TopicPartition, topics: Topics) -> None:
-        a_place("a log", tp)
         facts = topics.describe([tp.topic], verb="written")[tp.topic]
         if not 0 <= tp.partition < facts.partitions:
             raise ConfigError(
@@ -158,7 +156,7 @@ class CommittedReader:
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
-            DataLossError: Records that were there were removed while they were read.
+            UnexpectedAnswerError: Records that were there were removed while they were read.
             LogRecreatedError: The topic was deleted, and made again.
         """
         first, stable_end = self._ends(committed=True)
@@ -235,7 +233,9 @@ class CommittedReader:
             return position  # librdkafka looks for a coordinator; nobody needs one here
         tp = self._tp
         if error.code() in _OUT_OF_RANGE:
-            raise DataLossError(tp.topic, tp.partition, WHOLE, position, position, "stop")
+            # Asked again, the log tells where it begins now; whoever needs more than that says so.
+            detail = "its records were removed while they were read"
+            raise UnexpectedAnswerError(f"{tp} from offset {position}", detail)
         reason = translated(error, f"topic {tp.topic}", self._config.user, "read")
         if not isinstance(reason, RetriableError):
             raise reason

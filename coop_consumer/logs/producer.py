@@ -55,8 +55,6 @@ class ConditionalProducer:
     def __init__(
         self, config: Config | Mapping[str, object], topic: str, partition: int, name: str
     ) -> None:
-        if not name:
-            raise MisuseError("ConditionalProducer", "its name is empty", "Give it a name")
         self.name, self.place = name, (topic, partition)
         tp = TopicPartition(topic, partition)
         self._log = KafkaLog(config_of(config, name), tp, name)
@@ -74,12 +72,14 @@ class ConditionalProducer:
     def token(self) -> LogToken:
         """The last visible record now. Searches the log backwards for it; mostly 5 ms.
 
+        It is never older than the last append of this producer, whose marker may be on the way.
+
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         self._check_open()
         token, _ = self._log.backwards("")
-        return token
+        return token.at(max(token.offset, self._appender.appended))
 
     def read(self, beyond: LogToken) -> list[VisibleRecord]:
         """All visible records beyond a token, up to the last stable offset now.

@@ -17,7 +17,7 @@ from coop_consumer.errors import (
     SnapshotError,
     StateMachineError,
 )
-from coop_consumer.logs.appender import TIMEOUT_S, Appender, new_append_id
+from coop_consumer.logs.appender import Appender, new_append_id
 from coop_consumer.logs.conditional import (
     BLOCKED_PAUSE_MS,
     FENCE_AFTER_MAX_MS,
@@ -31,6 +31,8 @@ from coop_consumer.logs.state_machine import StateMachine
 
 T = TypeVar("T")
 
+PATIENCE_S = 50.0
+"""Callers wait for longer by default (`TIMEOUT_S`), so they are told what held them up."""
 _AGAIN_S = 0.1
 
 
@@ -41,6 +43,10 @@ class Replica:
         log: The client; nobody else uses it.
         machine: The user's.
         snapshots: Where its snapshots are; None: it has none.
+
+    Attributes:
+        patience_s: How long it waits for brokers, and for others' transactions.
+        broken: What a method of the machine has raised; None: nothing.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class Replica:
         self._own: dict[int, object] | None = (
             None  # results by offset, while an append is under way
         )
+        self.patience_s = PATIENCE_S
         self.broken: StateMachineError | None = None
 
     @property
@@ -120,7 +127,7 @@ class Replica:
             seen = self._read()
         return self._applied > before
 
-    def sync(self, timeout_s: float = TIMEOUT_S) -> None:
+    def sync(self) -> None:
         """Apply all that is in the log now.
 
         That is up to its end, not only to the last stable offset: an append of somebody else may
@@ -130,7 +137,7 @@ class Replica:
             LogBlockedError: Somebody's transaction is undecided for that long.
             CoopConsumerError: As the log's `read`, and of the machine.
         """
-        began_s = monotonic()
+        began_s, timeout_s = monotonic(), self.patience_s
         end = self._patiently(self._log.end, began_s + timeout_s)
         self._check_end(end)
         since_s, stands_at, fence_after_s = began_s, -1, FENCE_AFTER_MS / 1_000
@@ -226,7 +233,11 @@ class Replica:
         expected, self._own = self.token, {}
         try:
             end = self._appender.append(
-                records, expected.offset, new_append_id(), look=self._take_in
+                records,
+                expected.offset,
+                new_append_id(),
+                timeout_s=self.patience_s,
+                look=self._take_in,
             )
             if end is AppendEnd.CONFLICT:
                 self.catch_up()

@@ -29,7 +29,8 @@ from coop_consumer.logs.snapshots import (
 )
 
 SUFFIX = "-snapshots"
-_WRITER = "snapshots"
+SNAPSHOT_WRITER = "snapshots"
+"""The name by which any process writes snapshots; no log has it, or both would fence each other."""
 _UNDECIDED_S = 1.0
 """So long a snapshot that is being written is waited for; then the one before does."""
 _AGAIN_S = 0.01
@@ -95,7 +96,7 @@ class SnapshotTopic:
         """
         self._make_topic()
         fitted = for_batches_of(self._config, self._topics, self.name)
-        name = writer_id(self._config, _WRITER, self._log_at)
+        name = writer_id(self._config, SNAPSHOT_WRITER, self._log_at)
         with Publisher(fitted, name) as publisher:  # what another writer had open is over now
             stored = parts_in(self._records())
             with publisher.transaction():

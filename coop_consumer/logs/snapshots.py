@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from coop_consumer.logs.records import LogToken
+from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
 
 _VOUCH_KEY = b"vouch"
 _PART_KEY = b"part-%d"
@@ -65,6 +66,9 @@ def snapshot_records(
         token: What its state has taken in.
         parts: Of the state.
         stored: How many parts the one before has: what is left over is deleted.
+
+    Raises:
+        MisuseError: A part is no bytes, or too many.
     """
     digest, count = sha256(), 0
     for part in parts:
@@ -76,6 +80,14 @@ def snapshot_records(
                 "There is no new snapshot",
             )
         data = bytes(part)
+        if len(data) > SNAPSHOT_PART_MAX_BYTES:
+            raise MisuseError(
+                "snapshot()",
+                f"part {count} of the state machine's has {len(data)} bytes, and a part holds "
+                f"{SNAPSHOT_PART_MAX_BYTES}",
+                "Yield the state in smaller parts: restore gets them as they are",
+                "There is no new snapshot",
+            )
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
         yield _PART_KEY % count, data

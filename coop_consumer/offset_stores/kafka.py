@@ -14,6 +14,7 @@ from typing import Any
 
 from assignors import TopicPartition
 from coop_consumer import forks
+from coop_consumer.arguments import seconds
 from coop_consumer.config import Config
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.group_offsets import GroupOffsets
@@ -62,6 +63,7 @@ class KafkaOffsetStore(store.OffsetStore):
             OffsetsPartlyStoredError: Some partitions were refused, and the others are stored.
             TopicMissingError: The brokers know none of the topics.
             GroupInUseError: The group has members.
+            MisuseError: The brokers take less metadata than 4,096 bytes.
         """
         commit = store.checked(group, entries, expected)
         if commit.expected:
@@ -95,8 +97,10 @@ class KafkaOffsetStore(store.OffsetStore):
     ) -> dict[TopicPartition, OffsetEntry]:
         """See `OffsetStore`."""
         wanted = store.checked_places(group, places)
+        wait_s = seconds("fetch()", timeout_s)
         self._check_open("fetch()")
-        found = self._offsets.committed(group, wanted).result(timeout_s)
+        answer = self._offsets.committed(group, wanted)
+        found = store.waited(answer, wait_s, f"fetch of group {group}", "Ask again")
         return {tp: OffsetEntry(it.offset, it.metadata) for tp, it in found.items()}
 
     def close(self) -> None:

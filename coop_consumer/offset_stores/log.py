@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import lru_cache, partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from assignors import TopicPartition
 from coop_consumer import forks
-from coop_consumer.arguments import a_topic
+from coop_consumer.arguments import a_name, a_topic, instance
 from coop_consumer.config import Config
+from coop_consumer.config.setting import shown
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.topics import Topics
@@ -62,7 +63,19 @@ class LogOffsetStore(store.OffsetStore):
 
     @classmethod
     def in_memory(cls, partitions: Sequence[MemoryPartition], name: str) -> Self:
-        """A store over partitions in memory, which several stores may share."""
+        """A store over partitions in memory, which several stores may share.
+
+        Raises:
+            MisuseError: There is no partition, or one is none.
+        """
+        call, given = "LogOffsetStore.in_memory()", cast("object", partitions)
+        if not isinstance(given, Sequence) or not given:
+            raise MisuseError(
+                call, f"partitions={shown(given)}", "Give one MemoryPartition or more"
+            )
+        for partition in partitions:
+            instance(call, partition, MemoryPartition)
+        a_name(call, name)
         new = cls.__new__(cls)
         new._begin(
             "memory",
@@ -117,7 +130,14 @@ class LogOffsetStore(store.OffsetStore):
         return lane.log.read(lambda: lane.machine.table.found(group, wanted), timeout_s=timeout_s)
 
     def snapshot(self) -> None:
-        """Write a snapshot of each log partition that was read: the next store starts from it."""
+        """Write a snapshot of each log partition that was read: the next store starts from it.
+
+        Raises:
+            MisuseError: The store is closed.
+            SnapshotError, CoopConsumerError: As `CommitLog.snapshot`.
+        """
+        if self._is_closed:
+            raise store.closed("snapshot()")
         for lane in self._lanes:
             if lane is not None:
                 lane.log.snapshot()

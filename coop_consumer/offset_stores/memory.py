@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 
 from assignors import TopicPartition
+from coop_consumer.arguments import seconds
 from coop_consumer.offset_stores import store
 from offsets import OffsetConflict, OffsetEntry, OffsetTable
 
@@ -56,10 +57,11 @@ class MemoryOffsetStore(store.OffsetStore):
         group: str,
         places: Iterable[TopicPartition],
         *,
-        timeout_s: float = store.TIMEOUT_S,  # noqa: ARG002 -- others wait
+        timeout_s: float = store.TIMEOUT_S,
     ) -> dict[TopicPartition, OffsetEntry]:
         """See `OffsetStore`."""
         wanted = store.checked_places(group, places)
+        seconds("fetch()", timeout_s)  # others wait
         with self._lock:
             if self._is_closed:
                 raise store.closed("fetch()")

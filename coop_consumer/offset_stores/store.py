@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from assignors import TopicPartition
+from coop_consumer.arguments import seconds
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
 from offsets.offset_entry import check_places
+
+T = TypeVar("T")
 
 TIMEOUT_S = 60.0
 """How long `commit` and `fetch` wait by default."""
@@ -61,7 +64,11 @@ class OffsetStore(Protocol):
             TimeoutError: There was no answer in time.
             CoopConsumerError: As it says.
         """
-        return self.commit_later(group, entries, expected).result(timeout_s)
+        wait_s = seconds("commit()", timeout_s)
+        answer = self.commit_later(group, entries, expected)
+        return waited(
+            answer, wait_s, f"commit of group {group}", "It may still be made: fetch tells"
+        )
 
     def commit_later(
         self,
@@ -99,6 +106,22 @@ class OffsetStore(Protocol):
         self.close()
 
 
+def waited(answer: Future[T], wait_s: float | None, what: str, consequence: str) -> T:
+    """The answer to a call.
+
+    Raises:
+        TimeoutError: There was none in time; it says of what.
+        Exception: What the call has raised.
+    """
+    try:
+        return answer.result(wait_s)
+    except TimeoutError:
+        if answer.done():
+            raise  # it is what was raised
+        text = f"{what}: no answer within {wait_s:g} s. {consequence}"
+        raise TimeoutError(text) from None
+
+
 def checked(
     group: str,
     entries: Mapping[TopicPartition, OffsetEntry],
@@ -109,11 +132,12 @@ def checked(
     Raises:
         MisuseError: One is wrong.
     """
-    for what, found in (("entries", entries), ("expected", expected or {})):
+    expected = {} if expected is None else expected
+    for what, found in (("entries", entries), ("expected", expected)):
         if not isinstance(found, Mapping):
             error = ValueError(f"{what} {shown(found)} are no dict by TopicPartition")
             raise _misused("commit()", error, "Nothing was committed")
-    commit = OffsetCommit(group, dict(entries), dict(expected or {}))
+    commit = OffsetCommit(group, dict(entries), dict(expected))
     try:
         commit.check()
     except ValueError as error:

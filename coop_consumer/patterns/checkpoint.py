@@ -20,7 +20,7 @@ from coop_consumer.patterns.any_output import WithOutputs
 from coop_consumer.patterns.single_writer import checked_number
 
 STATE_MAX_BYTES = 4_095
-"""By default brokers refuse 4,096 characters and more (`offset.metadata.max.bytes`)."""
+"""Brokers take 4,096 characters by default (`offset.metadata.max.bytes`); librdkafka adds a NUL."""
 
 
 def checked_state(writer: str, state: str) -> str:
@@ -107,8 +107,8 @@ class Checkpoint(WithOutputs):
             state: As of that offset: at most 4,095 bytes.
 
         Raises:
-            MisuseError: The state is too large, the offset lies below an earlier one, or a
-                transaction before it has failed.
+            MisuseError: The state is too large, the offset lies below an earlier one or above the
+                input's end, or a transaction before it has failed.
             PublisherFencedError: Another one of this name has begun; nothing of it is visible.
             CoopConsumerError: Kafka refuses; a new object finds out what was committed.
         """
@@ -120,6 +120,7 @@ class Checkpoint(WithOutputs):
                 f"offset {offset} lies below {self.offset}, which is committed",
                 "Commit the offset of the next input",
             )
+        self._check_next("transaction()", self._source, offset)
         with self._transaction():
             yield self
             self._publisher.mark(self._source, offset, state)

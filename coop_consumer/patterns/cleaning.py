@@ -26,19 +26,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from assignors import WHOLE, TopicPartition
+from assignors import TopicPartition
+from coop_consumer import arguments
 from coop_consumer.config import Config, IsolationLevel, checked_topics
 from coop_consumer.config.setting import shown
-from coop_consumer.errors import DataLossError, MisuseError
+from coop_consumer.errors import InputGoneError, MisuseError
 from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.own_topics import for_batches_of
-from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.publish import Publisher
-from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from coop_consumer.patterns.messages import copy_to, headers_in
+from coop_consumer.patterns.reading import slices
 from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
-from coop_consumer.patterns.seen_in import note_records
+from coop_consumer.patterns.seen_in import IF_GONE, note_records
 from offsets import OffsetRange
 
 TRANSACTION_RECORDS = 20_000
@@ -104,10 +104,11 @@ def cleaning_order(
 
     Raises:
         ConfigError: No topic can have such a name.
-        MisuseError: An argument cannot be, or the topics do not fit each other.
+        MisuseError: The group, or an argument cannot be, or the topics do not fit each other.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
     call = f"cleaning {shown(source)}"
+    arguments.a_name(call, config.group_id)
     names = checked_identity(call, identity)
     if look_back is not None and (type(look_back) is not int or look_back < 1):
         remedy = "Choose a whole number from 1 on, or none to read all of the target"
@@ -138,6 +139,9 @@ def _check_topics(topics: Topics, source: str, target: str, call: str) -> tuple[
     if source == target:
         raise MisuseError(call, f"{source} is source and target", "Name another target")
     facts = topics.describe([source]) | topics.describe([target], verb="written")
+    for topic in (source, target):
+        topics.check_right(topic, "READ")  # of the target as of the source: the next call needs it
+    topics.check_right(target, "WRITE")
     count = facts[source].partitions
     if facts[target].partitions != count:
         raise MisuseError(
@@ -155,6 +159,10 @@ def _check_topics(topics: Topics, source: str, target: str, call: str) -> tuple[
     return count, f"{facts[source].id.hex()} {facts[target].id.hex()}"
 
 
+_OTHER_NAME = (
+    "To accept that, give another name (name=, --name): it begins at the first record that is "
+    "there, and copies none again"
+)
 _OTHER_HEADERS = "Name the right headers (identity=, --identity)"
 _remembered: dict[tuple[str, int, tuple[str, ...]], tuple[int, Seen]] = {}
 """The identities that this process has seen in a target's partition, and up to which offset."""
@@ -164,7 +172,7 @@ def clean_partition(order: CleaningOrder, number: int) -> Cleaned:
     """Copy what is new in one partition.
 
     Raises:
-        DataLossError: The source has lost records that were not copied.
+        InputGoneError: The source has lost records that were not copied.
         MisuseError: A record's headers do not tell what it came of.
         PublisherFencedError: Another attempt at this partition has begun.
         CoopConsumerError: Kafka refuses.
@@ -178,7 +186,8 @@ def clean_partition(order: CleaningOrder, number: int) -> Cleaned:
             key = (order.ids, number, order.identity)
             reached, seen = _seen(order, topics, number, _remembered.pop(key, (0, Seen())))
             offsets = OffsetRange(first, order.ends[number] - 1)
-            found = read_slice(order.config, place, offsets, patience_s=AWAY_S)
+            where = (order.config, topics, place, offsets)
+            found = slices(order.name, *where, remedy=_OTHER_NAME)
             for messages, next_offset in _gathered(found):
                 with publisher.transaction():
                     for message in messages:
@@ -199,10 +208,10 @@ def _position(
     if ids != order.ids:  # none, or of a topic that is gone: what is in the target is not copied
         return low
     end = order.ends[place.partition]
-    if marked < low:
-        raise DataLossError(place.topic, place.partition, WHOLE, marked, low - 1, "stop")
-    if marked > end and marked > offset_of(topics, place, LATEST):
-        raise DataLossError(place.topic, place.partition, WHOLE, end, marked - 1, "stop")
+    now = end if marked <= end else offset_of(topics, place, LATEST)  # the mark may be newer
+    if not low <= marked <= now:
+        where = (order.name, place.topic, place.partition)
+        raise InputGoneError(*where, marked, low, now, _OTHER_NAME)
     return marked
 
 
@@ -220,7 +229,8 @@ def _seen(
     begin = max(low, reached, 0 if order.look_back is None else end - order.look_back)
     if begin < end:
         offsets = OffsetRange(begin, end - 1)
-        note_records(order.config, target, offsets, order.identity, seen, patience_s=AWAY_S)
+        where = (order.config, topics, target, offsets)
+        note_records(slices(order.name, *where, remedy=IF_GONE), order.identity, seen)
     return end, seen
 
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assignors import TopicPartition
+from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.log_end import offset_of
-from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.topics import EARLIEST, LATEST
 from coop_consumer.patterns.messages import headers_in
-from coop_consumer.patterns.reading import reader_of
+from coop_consumer.patterns.reading import reader_of, slices
 from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
-from coop_consumer.patterns.seen_in import note_records
+from coop_consumer.patterns.seen_in import IF_GONE, note_records
 from coop_consumer.patterns.single_writer import checked_number
 from offsets import OffsetRange
 
@@ -47,10 +47,16 @@ class Deduplicator:
         """Note a record. True: it is the first of its origin. O(headers).
 
         Raises:
-            MisuseError: Its headers do not tell its origin.
+            MisuseError: Its headers do not tell its origin, or it is no message.
         """
         try:
             found = identity_of(headers_in(message), self._names)
+        except AttributeError as error:
+            raise MisuseError(
+                "Deduplicator.is_new()",
+                f"{shown(message)} is no message",
+                "Give it what a confluent Consumer, or committed_records, has returned",
+            ) from error
         except ValueError as error:
             problem = str(error)
         else:
@@ -81,7 +87,7 @@ class Deduplicator:
                 first is further back is taken for new.
 
         Raises:
-            DataLossError: Records were removed while they were read.
+            InputGoneError: Records were removed while they were read.
             MisuseError: There is no such partition, or it ends below the offset: it was cut off,
                 or made again.
             ConfigError: For a bad setting.
@@ -90,8 +96,8 @@ class Deduplicator:
         call = "Deduplicator.catch_up()"
         parsed, topics = reader_of(call, config, place)
         offset = checked_number(call, offset, "offset")
-        if look_back is not None:
-            look_back = checked_number(call, look_back, "number of records")
+        if look_back is not None and checked_number(call, look_back, "number of records") < 0:
+            raise MisuseError(call, f"look_back={look_back} is negative", "Give 0 or more")
         low, end = offset_of(topics, place, EARLIEST), offset_of(topics, place, LATEST)
         if offset > end:
             raise MisuseError(
@@ -102,4 +108,5 @@ class Deduplicator:
         first = low if look_back is None else max(low, offset - look_back)
         if first < offset:
             offsets = OffsetRange(first, offset - 1)
-            note_records(parsed, place, offsets, self._names, self._seen, patience_s=AWAY_S)
+            found = slices(call, parsed, topics, place, offsets, remedy=IF_GONE)
+            note_records(found, self._names, self._seen)

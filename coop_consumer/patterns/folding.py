@@ -119,10 +119,12 @@ def checked_key(writer: str, key: object) -> bytes:
     Raises:
         MisuseError: It is none.
     """
-    if not isinstance(key, bytes) or key == POSITION:
+    if not isinstance(key, bytes):
+        raise MisuseError(f"{writer}: change()", f"the key is {key!r:.60}", "Give a key in bytes")
+    if key == POSITION:
         raise MisuseError(
             f"{writer}: change()",
-            f"the key is {key!r:.60}",
-            "Give a key in bytes that does not begin with a zero byte",
+            f"the key is {key!r}, by which the changelog says how far its input is done",
+            "Give this change another key",
         )
     return key

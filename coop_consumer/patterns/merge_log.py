@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from assignors import TopicPartition
 from coop_consumer import arguments
-from coop_consumer.errors import InputGoneError, LogConflictError, MisuseError
+from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
-from coop_consumer.kafka.patience import AWAY_S
-from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.tail import Tail
 from coop_consumer.patterns.held import HeldRecords
 from coop_consumer.patterns.merging import InputRun, Order, differences, runs_of
 from coop_consumer.patterns.messages import headers_in
+from coop_consumer.patterns.reading import slices
 from coop_consumer.patterns.single_writer import SingleWriter, SingleWriterState, checked_number
 from coop_consumer.patterns.stamp import Stamp, own_number, stamp_in, stamped
 from offsets import OffsetRange
@@ -65,7 +64,8 @@ class MergeLog(SingleWriter):
         position: Where to go on, as committed with a batch; 0: at the beginning of the merge log.
 
     Raises:
-        LogConflictError: The merge log has a stranger's record, or is about other topics.
+        LogConflictError: The merge log has a stranger's record, is about other topics, or ends
+            below the position.
         InputGoneError: An input, or the merge log, does not have what comes next any more.
         ConfigError, MisuseError: A setting or an argument cannot be.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -87,7 +87,8 @@ class MergeLog(SingleWriter):
         position: int = 0,
     ) -> None:
         inputs = tuple(arguments.places(f"MergeLog {name}", inputs))
-        position = checked_number(f"MergeLog {name}", position, "position")
+        if checked_number(f"MergeLog {name}", position, "position") < 0:
+            raise MisuseError(f"MergeLog {name}", f"position={position} is negative", "Begin at 0")
         if not inputs or len(set(inputs)) < len(inputs) or merge_log in inputs:
             raise MisuseError(
                 f"MergeLog {name}",
@@ -100,39 +101,38 @@ class MergeLog(SingleWriter):
         self._held: HeldRecords[Message] = HeldRecords()
         self._is_awaited = False  # whether an order of ours is not readable yet
         try:
-            begin = self._begin(position)
+            position, begin = self._begin(position)
             self._tail = Tail(self._config, name, {**begin, merge_log: position})
         except BaseException:
             self._publisher.close()
             raise
         self._next = dict(begin)
 
-    def _begin(self, position: int) -> dict[TopicPartition, int]:
-        """Where each input goes on at a position of the merge log."""
+    def _begin(self, position: int) -> tuple[int, dict[TopicPartition, int]]:
+        """The position to go on at, and where each input goes on then."""
         end = log_end(self._config, self._topics, self._merge_log, self.name)
-        if not end.low <= position <= end.end:
-            raise InputGoneError(
+        if position > end.end:
+            raise LogConflictError(
                 self.name,
-                self._merge_log.topic,
-                self._merge_log.partition,
-                position,
-                end.low,
-                end.end,
+                str(self._merge_log),
+                f"position={position} lies above its end, {end.end}: it is none of this merge log",
+                "Give the next_offset of a batch that was committed, or 0 to begin at its first "
+                "order. If it was made again, give the merge a new name=, too",
             )
+        position = self._within(self._merge_log, position)
         self._tip = end.end
         found: dict[TopicPartition, int] = {}
         if end.last is not None:
             found = self._order_in(end.last).after()
         if end.last is not None and (end.last.offset() or 0) >= position:
             offsets = OffsetRange(position, end.last.offset() or 0)
-            for messages, _ in read_slice(
-                self._config, self._merge_log, offsets, patience_s=AWAY_S
-            ):
+            where = (self._config, self._topics, self._merge_log)
+            for messages, _ in slices(self.name, *where, offsets):
                 if messages:
                     found = dict(self._order_in(messages[0]).begin)
                     break
         kept = {tp: found.get(tp, -1) for tp in self._inputs}
-        return {
+        return position, {
             tp: self._begin_of(tp) if offset < 0 else self._within(tp, offset)
             for tp, offset in kept.items()
         }

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from typing import Any, Generic, Self, cast, overload
 
 from assignors import TopicPartition
+from coop_consumer.arguments import a_function
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
-from coop_consumer.kafka.patience import AWAY_S
-from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.kafka.own_topics import what_deletes
 from coop_consumer.patterns.any_output import WithOutputs
 from coop_consumer.patterns.folding import (
     POSITION,
@@ -36,9 +36,12 @@ from coop_consumer.patterns.folding import (
     set_value,
 )
 from coop_consumer.patterns.messages import headers_in
+from coop_consumer.patterns.reading import slices
 from coop_consumer.patterns.single_writer import checked_number
 from coop_consumer.patterns.stamp import Stamp
 from offsets import OffsetRange
+
+_AGAIN = "Start again, to learn whether a state can still be restored"
 
 
 class OffsetChangelog(WithOutputs, Generic[State]):
@@ -104,6 +107,8 @@ class OffsetChangelog(WithOutputs, Generic[State]):
         initial: Callable[[], State] = cast("Callable[[], State]", dict),  # noqa: B008 - no call
         apply: Apply[State] = cast("Apply[State]", set_value),  # noqa: B008 - no call
     ) -> None:
+        a_function(f"OffsetChangelog {name}", initial, "function initial")
+        a_function(f"OffsetChangelog {name}", apply, "function apply")
         self._source, self._changelog = source, changelog
         self._apply = apply
         super().__init__(config, name, read=(source,), written=(changelog,))
@@ -120,14 +125,12 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             MisuseError: It does not.
         """
         name, policy = place.topic, settings.get("cleanup.policy", "")
-        bounds = {it: settings.get(it, "-1") for it in ("retention.ms", "retention.bytes")}
         problem = remedy = ""
         if "compact" in policy and not self._has_values():
             problem = f"{name} is compacted, and keeps only the last operation of a key"
             remedy = f"Set cleanup.policy=delete on {name}, with retention.ms=-1"
-        elif "delete" in policy and any(bound != "-1" for bound in bounds.values()):
-            told = ", ".join(f"{it}={bound}" for it, bound in bounds.items())
-            problem = f"{name} has cleanup.policy={policy} with {told}, and would lose old changes"
+        elif deletes := what_deletes(settings):
+            problem = f"{name} has {deletes}, and would lose old changes"
             remedy = f"Set retention.ms=-1 and retention.bytes=-1 on {name}"
             if self._has_values():
                 remedy = f"Set cleanup.policy=compact on {name}"
@@ -150,8 +153,10 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             )
         last = -1 if end.last is None else end.last.offset() or 0
         if last >= 0:
-            found = read_slice(self._config, place, OffsetRange(0, last), patience_s=AWAY_S)
-            for messages, _ in found:
+            found = OffsetRange(0, last)
+            for messages, _ in slices(
+                self.name, self._config, self._topics, place, found, remedy=_AGAIN
+            ):
                 fold(folded, self._apply, self.name, map(self._change_record, messages))
         if folded.next_offset is None:
             return folded.state, self._begin_of(self._source)
@@ -181,8 +186,8 @@ class OffsetChangelog(WithOutputs, Generic[State]):
             last: The offset of the last of these inputs; the next one is the next to process.
 
         Raises:
-            MisuseError: The offset lies below an earlier one, or a transaction before it has
-                failed.
+            MisuseError: The offset lies below an earlier one, or above the input's last one, or a
+                transaction before it has failed.
             PublisherFencedError: Another one of this name has begun; nothing of it is visible.
             CoopConsumerError: Kafka refuses; a new object restores what was committed.
         """
@@ -193,6 +198,7 @@ class OffsetChangelog(WithOutputs, Generic[State]):
                 f"offset {last} lies below {self.offset}, so its changes are there already",
                 f"Go on at offset {self.offset}",
             )
+        self._check_next("transaction()", self._source, last + 1)
         with self._transaction():
             self._last = last
             yield self

@@ -143,8 +143,8 @@ class PairedOffsets(SingleWriter):
             offset: Of the next input.
 
         Raises:
-            MisuseError: The offset lies below an earlier one, or a transaction before it has
-                failed.
+            MisuseError: The offset lies below an earlier one, or above the input's end, or a
+                transaction before it has failed.
             PublisherFencedError, CoopConsumerError: As `publish` does.
         """
         offset = checked_number(f"{self.name}: commit()", offset, "offset")
@@ -154,6 +154,7 @@ class PairedOffsets(SingleWriter):
                 f"offset {offset} lies below {self.offset}, which is committed",
                 "Commit the offset of the next input",
             )
+        self._check_next("commit()", self._source, offset)
         with self._written():
             mark = PairMark(self.outputs, self._ids)
             self._publisher.mark(self._source, offset, mark.text())

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_BEGINNING_S = 30.0
+"""How long brokers may be away when a reading begins: as long as a restart, mostly."""
+
 READER = "coop-consumer-reader"
 """A group name, for a configuration that needs one; nothing is committed under it."""
 
@@ -46,8 +49,11 @@ def reader_of(
     parsed = replace(parsed, isolation_level=IsolationLevel.READ_COMMITTED)
     topic = arguments.a_place(call, place).topic
     topics = Topics(parsed)
-    # Who asked for offsets of a topic that does not exist would ask again for a minute.
-    facts = patiently(lambda: topics.describe([topic], verb="consumed"), f"topic {topic}")[topic]
+    # Who asked for offsets of a topic that does not exist would ask again for a minute. And who
+    # has just begun may have a wrong address: that is told soon.
+    facts = patiently(
+        lambda: topics.describe([topic], verb="consumed"), f"topic {topic}", away_s=_BEGINNING_S
+    )[topic]
     if not 0 <= place.partition < facts.partitions:
         raise MisuseError(
             call,
@@ -86,11 +92,38 @@ def committed_records(
     end = offset_of(topics, place, LATEST, committed=True)
     if offset >= end:
         return
-    reading = read_slice(parsed, place, OffsetRange(offset, end - 1), patience_s=AWAY_S)
+    offsets = OffsetRange(offset, end - 1)
+    for messages, _ in slices("committed_records()", parsed, topics, place, offsets):
+        yield from messages
+
+
+def slices(
+    reader: str,
+    config: Config,
+    topics: Topics,
+    place: TopicPartition,
+    offsets: OffsetRange,
+    *,
+    remedy: str = "",
+) -> Iterator[tuple[list[Message], int]]:
+    """The records of an offset range, as of `read_slice`.
+
+    Args:
+        reader: Who reads, for an error.
+        config: The clients' settings.
+        topics: Of the cluster.
+        place: The partition.
+        offsets: The range; its records exist, or existed.
+        remedy: What to do if some do not exist any more; "": as `InputGoneError` says.
+
+    Raises:
+        InputGoneError: Some of them were removed before they were read.
+        TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+    """
     try:
-        for messages, _ in reading:
-            yield from messages
+        yield from read_slice(config, place, offsets, patience_s=AWAY_S)
     except DataLossError as error:
         low, end = offset_of(topics, place, EARLIEST), offset_of(topics, place, LATEST)
-        where = (place.topic, place.partition, error.first, low, end)
-        raise InputGoneError("committed_records()", *where) from error
+        gone = InputGoneError(reader, place.topic, place.partition, error.first, low, end)
+        gone.remedy = remedy or gone.remedy
+        raise gone from error

@@ -70,13 +70,31 @@ def with_source(
 
     Headers of the same names that were there before are left out: a reader takes the last place.
 
+    Raises:
+        MisuseError: These are no headers, or no place of a record.
+
     >>> from assignors import TopicPartition
     >>> with_source([("unit", b"EUR")], TopicPartition("orders", 3), 42)
     [('unit', b'EUR'), ('source.partition', b'3'), ('source.offset', b'42')]
     """
     partition_header, offset_header = IDENTITY
-    others = [it for it in headers if it[0] not in IDENTITY]
-    return [*others, (partition_header, b"%d" % source.partition), (offset_header, b"%d" % offset)]
+    try:
+        others = [it for it in headers if it[0] not in IDENTITY]
+        place = [
+            (partition_header, b"%d" % source.partition),
+            (offset_header, b"%d" % offset),
+        ]
+        numbers: tuple[object, ...] = (source.partition, offset)
+        is_place = all(isinstance(it, int) and it >= 0 for it in numbers)  # readers take digits
+    except (TypeError, ValueError, AttributeError, LookupError):
+        is_place = False
+    if not is_place:
+        raise MisuseError(
+            "with_source()",
+            f"headers={shown(headers)}, source={shown(source)}, offset={shown(offset)}",
+            "Give a list of (name, bytes), a TopicPartition, and an offset from 0 on",
+        )
+    return [*others, *place]
 
 
 def identity_of(headers: Headers, names: Sequence[str]) -> tuple[RecordOrigin, int] | None:

@@ -17,8 +17,7 @@ from typing import Literal, Self, cast
 
 from assignors import TopicPartition
 from coop_consumer import arguments
-from coop_consumer.config import Config, IsolationLevel, OnDataLoss, sendable
-from coop_consumer.config.patterns import KAFKA_NAME
+from coop_consumer.config import Config, IsolationLevel, OnDataLoss
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AuthorizationError, ConfigError, MisuseError
 from coop_consumer.kafka.log_end import log_end, offset_of
@@ -32,6 +31,9 @@ from offsets.offset_range import OFFSET_MAX
 
 log = logging.getLogger(__name__)
 
+_SERVED_WITHIN_S = 30.0
+"""A cluster makes its transaction log with the first transaction: that takes seconds."""
+
 
 def writer_config(config: Mapping[str, object], name: object, kind: str) -> Config:
     """The checked configuration of a single writer; its group has the writer's name.
@@ -40,8 +42,7 @@ def writer_config(config: Mapping[str, object], name: object, kind: str) -> Conf
         MisuseError: No writer can have this name.
         ConfigError: For a bad setting.
     """
-    if not isinstance(name, str) or not sendable(name):
-        raise MisuseError(f"{kind}()", f"name={shown(name)}", f"A name has {KAFKA_NAME.words}")
+    arguments.a_name(f"{kind}()", name)
     # Unlike a group, a single writer has nobody who would count a loss.
     found = config_for(config, {"on.data.loss": OnDataLoss.STOP.value, "group.id": name})
     if found.group_id != name:
@@ -76,7 +77,9 @@ def checked_number(call: str, value: object, what: str) -> int:
     number = value if type(value) is int else arguments.whole(call, value, what)
     if number > OFFSET_MAX:
         raise MisuseError(
-            call, f"{what} {number} is above the largest offset, {OFFSET_MAX}", "Use a smaller one"
+            call,
+            f"{what} {shown(number)} is above the largest offset, {OFFSET_MAX}",
+            "Use a smaller one",
         )
     return number
 
@@ -103,6 +106,7 @@ class SingleWriter:
     Raises:
         ConfigError, MisuseError: A setting or an argument cannot be.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        NoTransactionsError: The brokers have no transactions.
     """
 
     def __init__(
@@ -123,6 +127,7 @@ class SingleWriter:
         self._config = for_batches_of_any(self._config)
         self._topics = Topics(self._config)
         self._facts: dict[str, TopicFacts] = {}
+        self._ends: dict[TopicPartition, int] = {}  # of inputs, when they were last looked at
         for place in read:
             self._check_place(place)
         for place in written:
@@ -133,7 +138,7 @@ class SingleWriter:
             self._config = for_batches_of(self._config, self._topics, place.topic)
         self._state = SingleWriterState.READY
         # From here on earlier writers of the name can commit nothing more: what is read is final.
-        self._publisher = Publisher(self._config, name)
+        self._publisher = Publisher(self._config, name, patience_s=_SERVED_WITHIN_S)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -273,7 +278,7 @@ class SingleWriter:
             InputGoneError: The input does not have it, and on.data.loss is not "warn".
         """
         low = offset_of(self._topics, place, EARLIEST)
-        end = offset_of(self._topics, place, LATEST)
+        self._ends[place] = end = offset_of(self._topics, place, LATEST)
         is_lenient = self._config.on_data_loss is OnDataLoss.WARN
         where = (place.topic, place.partition)
         found = within_input(self.name, where, offset, low, end, is_lenient=is_lenient)
@@ -283,6 +288,25 @@ class SingleWriter:
                 self.name, found, place, offset, low, end,
             )  # fmt: skip
         return found
+
+    def _check_next(self, call: str, place: TopicPartition, offset: int) -> None:
+        """See that an input has what comes before an offset that is about to be committed.
+
+        It costs a question to the brokers if the input has grown up to there since the last one.
+
+        Raises:
+            MisuseError: It has not. The next start would take the records between for lost.
+            AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        if offset <= self._ends.get(place, -1):
+            return
+        self._ends[place] = end = offset_of(self._topics, place, LATEST)
+        if offset > end:
+            raise MisuseError(
+                f"{self.name}: {call}",
+                f"input {offset - 1} would be done, and {place} ends at {end}",
+                "Give offsets of this input's records",
+            )
 
     def _begin_of(self, place: TopicPartition) -> int:
         return offset_of(self._topics, place, EARLIEST)

@@ -61,7 +61,7 @@ def cleanup(
         ConfigError: For a bad setting.
         MisuseError: The topics do not fit each other.
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
-        Exception: What Spark makes of a task's error, such as a `DataLossError`: the source has
+        Exception: What Spark makes of a task's error, such as an `InputGoneError`: the source has
             lost records that were not copied.
 
     Example::

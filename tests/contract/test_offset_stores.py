@@ -14,11 +14,13 @@ from uuid import uuid4
 import pytest
 
 from assignors import TopicPartition
+from coop_consumer.config import Config
 from coop_consumer.errors import (
     MisuseError,
     OffsetsPartlyStoredError,
     TopicMissingError,
 )
+from coop_consumer.kafka.group_offsets import GroupOffsets
 from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.offset_stores import (
     KafkaOffsetStore,
@@ -29,7 +31,7 @@ from coop_consumer.offset_stores import (
     OffsetStore,
 )
 from coop_consumer.status.errors import GroupInUseError
-from offsets import OffsetRange
+from offsets import Committed, OffsetRange
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import committed
@@ -404,6 +406,21 @@ class TestKafka(DurableContract):
         with pytest.raises(MisuseError, match="gap ranges are given"):
             store.commit(group, {places[0]: OffsetEntry(1, "", (OffsetRange(5, 5),))})
         assert store.fetch(group, places) == {}
+
+    def test_metadata_that_the_brokers_do_not_take_are_told(
+        self, group: str, places: list[TopicPartition], bootstrap: str
+    ) -> None:
+        """They may take less than every store does (`offset.metadata.max.bytes`)."""
+        client = GroupOffsets(Config.from_dict({"bootstrap.servers": bootstrap, "group.id": "g"}))
+        long = {places[3]: Committed(1, "x" * 4_097)}
+        with pytest.raises(MisuseError, match=rf"{places[3]} is longer.*offset\.metadata\.max"):
+            client.commit(group, long).result(WAIT_S)
+        with pytest.raises(OffsetsPartlyStoredError, match="MetadataTooLarge"):
+            client.commit(group, {**long, places[0]: Committed(1, "x" * 4_096)}).result(WAIT_S)
+        assert client.committed(group, places).result(WAIT_S) == {
+            places[0]: Committed(1, "x" * 4_096)
+        }
+        client.close()
 
     def test_a_topic_that_is_not_there_is_named(
         self, new: NewStore, group: str, places: list[TopicPartition]

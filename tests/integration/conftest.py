@@ -14,6 +14,7 @@ from tests.support.brokers import MakeTopic
 from tests.support.certificates import make_security
 from tests.support.command import Command
 from tests.support.job import Job
+from tests.support.single_writers import FOREVER, Bench
 from tests.support.topics import ADMIN_TIMEOUT_S
 
 
@@ -48,6 +49,13 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Command]]:
             return command
 
         yield start
+
+
+@pytest.fixture
+def bench(bootstrap: str, topic: MakeTopic, group_id: str) -> Bench:
+    """The pieces of `coop_consumer.patterns` on an input and an output."""
+    client = {"bootstrap.servers": bootstrap}
+    return Bench(client, topic(config=FOREVER), topic(config=FOREVER), group_id)
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,9 @@ def test_a_source_that_has_lost_records_is_told_and_another_name_goes_on(
     removed.result(ADMIN_TIMEOUT_S)
     told = clean(bootstrap, source, target)
     assert told.exit_code == ExitCode.STOPPED
-    assert f"{source}-0 offsets [3-4]" in told.stderr
+    assert f"goes on at offset 3 of {source}-0, which begins at 5" in told.stderr
+    assert "give another name (name=, --name)" in told.stderr
+    assert "reset" not in told.stderr, "there is no such group of members"
     assert rows(clean(bootstrap, source, target, "--name", f"{target}.again")) == [(0, 2, 1, 1)]
     assert values(bootstrap, target) == [b"0", b"1", b"2", b"5"]
 
@@ -120,3 +122,7 @@ def test_what_cannot_be_cleaned_is_refused_with_the_option_that_helps(
     told = clean(bootstrap, source, target, "--identity", ",")
     assert told.exit_code == ExitCode.USAGE
     assert "identity" in told.stderr
+    for name in ("a b", " ", ""):  # it is in transactional ids
+        told = clean(bootstrap, source, target, "--name", name)
+        assert told.exit_code == ExitCode.USAGE
+        assert "--name" in told.stderr

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.errors import (
+    ConfigError,
     LogRecreatedError,
     MisuseError,
     PublisherFencedError,
@@ -27,6 +28,7 @@ from coop_consumer.logs import (
     LogToken,
     NewRecord,
 )
+from coop_consumer.logs.kafka_reader import CommittedReader
 from coop_consumer.logs.snapshot_topic import SnapshotTopic
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
@@ -199,6 +201,29 @@ def test_a_state_that_the_logs_beginning_has_overtaken_does_not_go_on(
     assert machine.values == {"x": 1, "y": 4, "z": 1}
 
 
+def test_a_beginning_that_is_removed_while_it_is_read_is_told_as_if_it_had_been_gone(
+    opened: Open, admin: AdminClient, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that is under way gets another answer than one that begins, and not another end."""
+    late, machine = opened("late")
+    other, _ = opened("b")
+    for number in range(5):
+        other.append([put("y", number)])
+    real, is_removed = CommittedReader._read_to, list[int]()
+
+    def read_to(reader: CommittedReader, *given: Any, **more: Any) -> Any:
+        if not is_removed:
+            is_removed.append(1)
+            truncate(admin, name, {0: 8})
+        return real(reader, *given, **more)
+
+    monkeypatch.setattr(CommittedReader, "_read_to", read_to)
+    with pytest.raises(SnapshotError, match="is needed: this state is as of offset"):
+        late.sync()
+    assert is_removed
+    assert machine.values == {}
+
+
 def test_a_forked_child_uses_no_log_of_its_parents(opened: Open, bootstrap: str, name: str) -> None:
     log, _ = opened("a")
     with ConditionalProducer({"bootstrap.servers": bootstrap}, name, 0, "b") as producer:
@@ -263,6 +288,25 @@ def test_a_topic_that_would_lose_snapshots_is_refused(
     set_topic(admin, f"{name}-snapshots", "cleanup.policy", "delete")
     with pytest.raises(SnapshotError, match="has cleanup"):
         log.snapshot()
+
+
+@pytest.mark.parametrize("retention", ["-1", "604800000"])
+def test_a_topic_that_loses_what_no_snapshot_has_is_warned_of(
+    opened: Open, admin: AdminClient, name: str, retention: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_topic(admin, name, "retention.ms", retention)
+    opened("a")
+    told = f"{name}-0: the topic has cleanup.policy=delete with retention.ms={retention}"
+    assert (told in caplog.text) == (retention != "-1")
+
+
+def test_topics_that_only_brokers_and_members_write_are_no_logs(bootstrap: str) -> None:
+    settings = {"bootstrap.servers": bootstrap}
+    for topic in ("__consumer_offsets", "__individual_commit_offsets"):
+        with pytest.raises(ConfigError, match=topic):
+            CommitLog.open(settings, topic, 0, "a", Registers())
+        with pytest.raises(ConfigError, match=topic):
+            ConditionalProducer(settings, topic, 0, "a")
 
 
 def test_what_is_too_large_hurts_only_its_caller(opened: Open) -> None:

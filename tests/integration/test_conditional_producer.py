@@ -82,6 +82,15 @@ def test_a_b_c_and_then_d_e_f_once_or_not_at_all(producer: Make, bootstrap: str,
     assert [it.value for it in rival.read(at_c)] == [b"D", b"E", b"F"]
 
 
+def test_a_producer_finds_its_own_last_append(producer: Make) -> None:
+    """Its marker may be on the way, and so nobody sees it yet."""
+    writer = producer("a")
+    for number in range(30):
+        end = writer.append(some(str(number)), writer.token())
+        assert isinstance(end, LogToken)
+        assert writer.token() == end
+
+
 def test_an_append_that_is_sent_again_for_ever_is_there_once(
     producer: Make, bootstrap: str, name: str
 ) -> None:
@@ -356,7 +365,7 @@ def test_a_partition_or_a_topic_that_is_missing_is_told(producer: Make, name: st
         producer("a", name, 7)
     with pytest.raises(TopicMissingError, match="missing"):
         producer("a", "missing")
-    with pytest.raises(MisuseError, match="its name is empty"):
+    with pytest.raises(MisuseError, match="A name has 1 to 249"):
         producer("")
 
 

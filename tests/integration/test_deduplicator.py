@@ -73,6 +73,7 @@ def test_a_record_that_does_not_tell_its_source_is_named(bootstrap: str, topic: 
         read(bootstrap, place, 0, Deduplicator())
     with pytest.raises(MisuseError, match=f"{place} offset 1: b=b'y' is no offset"):
         read(bootstrap, place, 1, Deduplicator(("a", "b")))
+    Deduplicator(("a", "b")).catch_up({"bootstrap.servers": bootstrap}, place, 2)
 
 
 @pytest.mark.parametrize("identity", [(), "source.offset", ("",), (b"source.offset",)])

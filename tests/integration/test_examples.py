@@ -88,6 +88,7 @@ def test_kv_store_is_one_store_while_leaders_are_killed_and_moved(
     options = ("--topic", fresh("kv"), "--history", str(history), "--seconds", "6")
     told = run(bootstrap, "kv_store", *options)
     assert told.count("kill -9") == 2
+    assert "extra leads shard" in told, "no leader that lived was moved"
     calls = calls_of(history.read_text().splitlines())
     assert len(calls) > 100, told
     assert unexplained(calls) is None
@@ -223,43 +224,71 @@ def test_the_program_of_exactly_once_runs_by_itself(bootstrap: str, tmp_path: Pa
         assert running.wait(TIMEOUT_S) == 0
 
 
-def test_the_programs_of_logs_run_by_themselves(bootstrap: str, tmp_path: Path) -> None:
-    """But for the broker's address and names, which the suite has of its own."""
-    settings = {"bootstrap.servers": bootstrap}
-    names = {"decisions": fresh("decisions"), "stock": fresh("stock")}
-    for name in names.values():
-        create_topic(AdminClient(settings), name)
-    told = {}
-    for topic, name in names.items():
-        found = [it for it in blocks("python", "docs/logs.md") if f'"{topic}", 0' in it]
-        [program] = [it.replace("localhost:9092", bootstrap) for it in found]
-        (tmp_path / "program.py").write_text(program.replace(f'"{topic}"', f'"{name}"'))
-        told[topic] = subprocess.run(
-            [sys.executable, tmp_path / "program.py"],
-            check=True, capture_output=True, text=True, timeout=TIMEOUT_S,
-        ).stdout  # fmt: skip
-    assert told == {"decisions": "appended at 0\n", "stock": "taken; 7 are left\n"}
-
-
-def test_the_program_of_offset_stores_prints_what_its_page_says(
-    bootstrap: str, tmp_path: Path
-) -> None:
-    topic = fresh("offsets")
-    create_topic(AdminClient({"bootstrap.servers": bootstrap}), topic)
-    [program] = [text for text in blocks("python", "docs/logs.md") if "LogOffsetStore(" in text]
-    program = program.replace("localhost:9092", bootstrap).replace("billing-offsets", topic)
-    (tmp_path / "billing_offsets.py").write_text(program, encoding="utf-8")
-    told = subprocess.run(
-        [sys.executable, "billing_offsets.py"],
-        cwd=tmp_path,
+def pasted(bootstrap: str, text: str, names: dict[str, str], folder: Path) -> str:
+    """What a program prints, with the broker's address and the names that the suite has."""
+    text = text.replace("localhost:9092", bootstrap)
+    for name, ours in names.items():
+        text = text.replace(f'"{name}"', f'"{ours}"')
+    (folder / "program.py").write_text(text, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=True,
     ).stdout
-    assert told.startswith(
-        "42\n{TopicPartition(topic='orders', partition=3): OffsetEntry(offset=42"
+
+
+def test_the_programs_of_logs_run_by_themselves(bootstrap: str, tmp_path: Path) -> None:
+    """In the order of the page: the first one makes the topics of all others."""
+    page = "docs/logs.md"
+    names = {it: fresh(it) for it in ("decisions", "prices", "stock", "billing-offsets")}
+    [makes] = [text for text in blocks("sh", page) if "<<'EOF'" in text]
+    told = [
+        pasted(bootstrap, text, names, tmp_path)
+        for text in (makes.partition("<<'EOF'\n")[2].partition("EOF\n")[0], *blocks("python", page))
+    ]
+    place = "TopicPartition(topic='orders', partition=3)"
+    assert told == [
+        "",
+        "appended at 0\n",
+        "2 records are there, 0 of them from before\n",
+        "taken; 7 are left\n",
+        f"42\n{{{place}: OffsetEntry(offset=42, metadata='', gaps=())}}\n",
+    ]
+
+
+def test_the_program_of_patterns_runs_by_itself(bootstrap: str, tmp_path: Path) -> None:
+    names = {"orders": fresh("orders"), "copies": fresh("copies"), "copier-0": fresh("copier")}
+    for topic in ("orders", "copies"):
+        create_topic(AdminClient({"bootstrap.servers": bootstrap}), names[topic])
+    produce({"bootstrap.servers": bootstrap}, names["orders"], ["a", "b", "c"])
+    [program] = blocks("python", "docs/patterns.md")
+    for _ in range(2):
+        told = pasted(bootstrap, program, names, tmp_path)
+        assert told == "orders below 3 are copied\n"
+    assert len(records_of({"bootstrap.servers": bootstrap}, names["copies"])) == 3
+
+
+@pytest.mark.parametrize(
+    "example",
+    [it for it in sorted(EXAMPLES.glob("*.py")) if '"--topic"' in it.read_text()],
+    ids=lambda path: path.stem,
+)
+def test_an_example_whose_topic_is_there_already_says_so(bootstrap: str, example: Path) -> None:
+    """As when it is started twice: no traceback, and what to do."""
+    name = fresh("again")
+    create_topic(AdminClient({"bootstrap.servers": bootstrap}), name)
+    ended = subprocess.run(
+        [sys.executable, example, "--bootstrap", bootstrap, "--topic", name],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
+    assert ended.returncode == 1
+    assert ended.stderr == f"{name}: Topic '{name}' already exists. Name a new --topic\n"
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

@@ -18,6 +18,7 @@ from coop_consumer.patterns import merge_log as module
 from coop_consumer.patterns.held import HeldRecords
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
+from tests.support.stock import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -94,6 +95,26 @@ def test_after_the_recorded_orders_it_goes_on_with_what_arrives(merging: Merging
         again += merging.batches(merge, 1)
     assert values(again)[:3] == values(first)
     assert values(again)[3:] == ["d", "e", "f"]
+
+
+def test_inputs_that_come_before_the_recorded_orders_wait_for_them(
+    merging: Merging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One Consumer reads all; which partition's records it brings first is chance."""
+    merging.feed(0, "a", "b")
+    merging.feed(1, "c")
+    with merging.merge() as merge:
+        first = merging.batches(merge, 3)
+    with merging.merge() as merge:
+        with monkeypatch.context() as patch:
+            patch.setattr(merge, "_pause_what_is_full", lambda: None)
+            merge._tail.keep_paused({merging.log})
+            eventually(lambda: merge.next_batch(0.1) or len(merge._held) == 3)
+            assert merge.next_batch(0.0) is None, "their order is not read yet"
+        again = merging.batches(merge, 3)
+        merging.feed(1, "d")
+        again += merging.batches(merge, 1)
+    assert values(again) == [*values(first), "d"]
 
 
 def test_inputs_may_have_holes(merging: Merging, bootstrap: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.errors import (
     ConfigError,
-    InputGoneError,
     LogConflictError,
     MisuseError,
     PublisherFencedError,
@@ -30,17 +28,10 @@ from coop_consumer.patterns import (
 from coop_consumer.patterns.checkpoint import STATE_MAX_BYTES
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
-from tests.support.single_writers import ALL, COUNTED, FOREVER, Bench, Writer
-from tests.support.stock import eventually
-from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
+from tests.support.single_writers import ALL, COUNTED, Bench, Writer, position_of
+from tests.support.topics import remove_below
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def bench(bootstrap: str, topic: MakeTopic, group_id: str) -> Bench:
-    client = {"bootstrap.servers": bootstrap}
-    return Bench(client, topic(config=FOREVER), topic(config=FOREVER), group_id)
 
 
 # -- one writer of a name --------------------------------------------------------------------------
@@ -100,6 +91,7 @@ def test_a_stranger_s_open_transaction_at_the_end_is_waited_for_and_named(
     with pytest.raises(LogConflictError, match=f"{bench.output} offset 0: somebody's transaction"):
         bench.make(kind)
     stranger.abort_transaction(WAIT_S)
+    bench.feed(b"a")
     with bench.make(kind) as writer:
         bench.go_on(writer)
 
@@ -123,11 +115,6 @@ def test_after_an_error_nothing_is_visible_and_a_new_one_goes_on(
         assert bench.values() == before
         assert position_of(writer) == 1
         bench.go_on(writer)
-
-
-def position_of(writer: Writer) -> int:
-    found: int = writer.position if isinstance(writer, ExclusiveProducer) else writer.offset
-    return found
 
 
 def _fail_within(bench: Bench, writer: Writer) -> None:
@@ -225,98 +212,6 @@ def test_an_output_that_cannot_be_is_refused(bench: Bench, kind: type[Writer]) -
         assert writer.offset == 0
 
 
-# -- inputs that are gone --------------------------------------------------------------------------
-
-
-def remove_below(admin: AdminClient, place: TopicPartition, offset: int) -> None:
-    for removed in admin.delete_records([Place(place.topic, place.partition, offset)]).values():
-        removed.result(ADMIN_TIMEOUT_S)
-
-
-@pytest.mark.parametrize("kind", [PairedOffsets, Checkpoint, OffsetChangelog])
-def test_an_input_that_is_gone_is_an_error_until_the_loss_is_accepted(
-    bench: Bench, kind: type[Writer], admin: AdminClient
-) -> None:
-    bench.feed(*[b"v"] * 6)
-    with bench.make(kind) as writer:
-        bench.go_on(writer)
-    remove_below(admin, bench.source, 4)
-    with pytest.raises(
-        InputGoneError, match=f"goes on at offset 1 of {bench.source}, which begins at 4"
-    ):
-        bench.make(kind)
-    with bench.make(kind, config={"on.data.loss": "warn"}) as writer:
-        assert writer.offset == 4
-        bench.go_on(writer)
-    with bench.make(kind) as writer:
-        assert writer.offset == 5
-
-
-def test_a_merge_whose_input_is_gone_ends(bench: Bench, admin: AdminClient) -> None:
-    bench.feed(*[b"v"] * 6)
-    with bench.make(MergeLog) as merge:
-        batch = merge.next_batch(WAIT_S)
-        assert batch is not None
-    remove_below(admin, bench.source, 3)
-    with pytest.raises(InputGoneError, match=f"goes on at offset 0 of {bench.source}"):
-        bench.make(MergeLog)
-    with bench.make(MergeLog, config={"on.data.loss": "warn"}) as merge:
-        told = f"{bench.source} had {len(batch.messages)} records"
-        with pytest.raises(LogConflictError, match=told):
-            merge.next_batch(WAIT_S)
-    remove_below(admin, bench.output, batch.next_offset)
-    with pytest.raises(InputGoneError, match=f"goes on at offset 0 of {bench.output}"):
-        bench.make(MergeLog)
-    with pytest.raises(InputGoneError, match=f"goes on at offset 99 of {bench.output}"):
-        bench.make(MergeLog, position=99)
-
-
-@pytest.mark.parametrize("kind", [ExclusiveProducer, PairedOffsets])
-def test_an_output_that_was_emptied_needs_a_word_once(
-    bench: Bench, kind: type[Writer], admin: AdminClient
-) -> None:
-    bench.feed(*[b"v"] * 6)
-    with bench.make(kind) as writer:
-        bench.go_on(writer)
-    remove_below(admin, bench.output, -1)  # all
-    with pytest.raises(LogConflictError, match="all its records were removed"):
-        bench.make(kind)
-    with bench.make(kind, begin=3) as writer:
-        assert position_of(writer) == 3
-        bench.go_on(writer)
-    with bench.make(kind) as writer:
-        assert position_of(writer) == 4
-
-
-@pytest.mark.parametrize("kind", [PairedOffsets, OffsetChangelog, MergeLog])
-def test_an_input_that_was_made_again_is_another_one(
-    bench: Bench, kind: type[Writer], admin: AdminClient, topic: MakeTopic
-) -> None:
-    name = f"{bench.name}-again"
-    create_topic(admin, name, config=FOREVER)
-    bench.source = TopicPartition(name, 0)
-    bench.feed(b"a", b"b")
-    with bench.make(kind) as writer:
-        bench.go_on(writer)
-    admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
-    create_again(admin, name)
-    bench.feed(b"c", b"d")
-    with pytest.raises(LogConflictError, match=r"made again|forgotten it"):
-        bench.make(kind)
-    admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
-
-
-def create_again(admin: AdminClient, name: str) -> None:
-    def made() -> bool:
-        try:
-            create_topic(admin, name, config=FOREVER)
-        except KafkaException:  # its deletion is under way
-            return False
-        return True
-
-    eventually(made)
-
-
 # -- arguments that cannot be ----------------------------------------------------------------------
 
 
@@ -409,7 +304,7 @@ def test_a_changelog_that_has_lost_its_beginning_is_refused(
     bench.feed(b"a")
     with bench.make(OffsetChangelog) as changelog:
         bench.go_on(changelog)
-    remove_below(admin, bench.output, 1)
+    remove_below(admin, bench.output.topic, 1)
     with pytest.raises(LogConflictError, match="begins at offset 1, so its first changes are gone"):
         bench.make(OffsetChangelog)
 

@@ -31,6 +31,12 @@ COUNTED = (ExclusiveProducer, PairedOffsets, OffsetChangelog, MergeLog)
 """Those whose output's last record has to be their own."""
 
 
+def position_of(writer: Writer) -> int:
+    """Where it goes on."""
+    found: int = writer.position if isinstance(writer, ExclusiveProducer) else writer.offset
+    return found
+
+
 class Bench:
     """An input and an output of one partition, and each piece on them; all share a name."""
 

@@ -54,6 +54,12 @@ def set_topic(admin: AdminClient, name: str, setting: str, value: str) -> None:
     eventually(is_known)
 
 
+def remove_below(admin: AdminClient, name: str, offset: int, partition: int = 0) -> None:
+    """Remove the records of a topic that is not compacted below an offset; -1: all of them."""
+    place = TopicPartition(name, partition, offset)
+    admin.delete_records([place])[place].result(ADMIN_TIMEOUT_S)
+
+
 def truncate(admin: AdminClient, name: str, below: Mapping[int, int]) -> None:
     """Delete the records of a compacted topic below an offset of each partition.
 

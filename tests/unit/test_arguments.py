@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 
-from assignors import WHOLE, TopicPartition
+from assignors import WHOLE
 from coop_consumer import CooperativeConsumer, Worker, WorkerPool
 from coop_consumer.arguments import seconds
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.owners import owner_of
+from tests.support.hostile import HOSTILE, T0
 
 CONFIG = {"bootstrap.servers": "localhost:1", "group.id": "billing"}
-T0 = TopicPartition("orders", 0)
-HOSTILE: list[Any] = [
-    None, 5, -1, 1.5, math.nan, True, "x", "", b"x", "\ud800", [], {}, [None], [5], ["a"], object(),
-    object, ("orders", 0), [("orders", 0)], {T0: None}, {T0: 5}, {T0: [5]}, {None: []}, {"a": []},
-    TopicPartition("a\ud800", 0), [TopicPartition("", 0)], [TopicPartition("t", "0")],  # type: ignore[arg-type]
-    [TopicPartition(None, 0)], 10**400, Worker, ValueError("x"),  # type: ignore[arg-type]
-]  # fmt: skip
 
 
 class Idle(Worker):

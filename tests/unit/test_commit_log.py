@@ -31,6 +31,8 @@ from coop_consumer.logs import (
 from coop_consumer.logs.memory_log import MemoryClient
 from coop_consumer.logs.port import Landed, StableRead
 from coop_consumer.logs.records import LogToken
+from coop_consumer.logs.snapshots import KeptSnapshot
+from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
 from tests.support.journal import WAIT_S
 from tests.support.linearizable import Call, Kind, unexplained
 from tests.support.registers import Registers, compare_and_set, put
@@ -383,6 +385,26 @@ def test_the_next_one_begins_with_the_snapshot(partition: MemoryPartition) -> No
     with third:
         assert machine.values == {"x": None, "y": 2}
         assert machine.offsets == []
+
+
+def test_a_part_of_a_snapshot_that_is_too_large_or_raises_costs_the_snapshot_alone(
+    partition: MemoryPartition,
+) -> None:
+    machine, kept = Registers(), MemorySnapshots()
+    with CommitLog.in_memory(partition, "a", machine, kept) as log:
+        log.append([put("x", 1)])
+        log.snapshot()
+        machine.values["y"] = "y" * SNAPSHOT_PART_MAX_BYTES
+        with pytest.raises(MisuseError, match=r"part 1 of .* bytes, and a part holds 524288"):
+            log.snapshot()
+        machine.values = None  # type: ignore[assignment]
+        with pytest.raises(StateMachineError, match="no new snapshot, and its commit log goes on"):
+            log.snapshot()
+        machine.values = {}
+        assert isinstance(log.append([put("z", 1)]), Applied)
+    snapshot = kept.read()
+    assert isinstance(snapshot, KeptSnapshot)
+    assert snapshot.parts == [b'["x", 1]'], "the one before"
 
 
 def test_a_shorter_snapshot_leaves_nothing_of_the_one_before(partition: MemoryPartition) -> None:

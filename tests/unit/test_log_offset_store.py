@@ -93,6 +93,25 @@ def test_what_callers_commit_while_an_append_is_under_way_shares_the_next_one(
     assert markers <= 5, "the size, the first commit, the first of them, and the others"
 
 
+def test_a_commit_that_is_not_answered_in_time_says_so_and_may_still_be_made(
+    stores: ExitStack,
+) -> None:
+    partitions = partitions_of(1)
+    store = stores.enter_context(LogOffsetStore.in_memory(partitions, "one"))
+    store.commit("billing", {A: OffsetEntry(0)})
+    late = "commit of group billing: no answer within 0.01 s. It may still be made: fetch tells"
+    with partitions[0].lock, pytest.raises(TimeoutError, match=late):
+        store.commit("billing", {A: OffsetEntry(1)}, timeout_s=0.01)
+    assert store.fetch("billing", [A]) == {A: OffsetEntry(1)}
+
+
+def test_a_closed_store_makes_no_snapshot() -> None:
+    store = LogOffsetStore.in_memory(partitions_of(1), "one")
+    store.close()
+    with pytest.raises(MisuseError, match="the store is closed"):
+        store.snapshot()
+
+
 _PLACE = TopicPartition("orders", 3)
 
 

@@ -17,7 +17,7 @@ from coop_consumer.kafka.translate import translated
         (KafkaError._UNKNOWN_PARTITION, "name a partition that it has"),
         (
             KafkaError.INVALID_RECORD,
-            "if the clock is right, ask who runs the brokers",
+            "so give it a key if the topic is compacted; else set the clock",
         ),
         (KafkaError.UNSUPPORTED_COMPRESSION_TYPE, "compression.type"),
     ],
