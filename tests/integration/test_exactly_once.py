@@ -13,6 +13,7 @@ from confluent_kafka import Message
 
 from assignors import TopicPartition
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
@@ -76,6 +77,7 @@ def parked(orders: Job) -> list[int]:
         (Sends, "process"),
         (SendsAsync, "thread"),
         (SendsBatches, "thread"),
+        (SendsBatches, "process"),
     ],
 )
 def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
@@ -86,7 +88,9 @@ def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
     produced = orders.produce(KEYS)
     run(worker, orders, executor)
     orders.wait_for_lag(0)
-    assert_once(places_of(visible(orders, totals, 3)), produced)
+    outputs = visible(orders, totals, 3)
+    assert_once(places_of(outputs), produced)
+    assert all(it.partition() == partition_of(it.key() or b"", 3) for it in outputs)
 
 
 def test_what_a_killed_member_has_sent_and_not_committed_is_never_seen(
