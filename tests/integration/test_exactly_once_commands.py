@@ -382,11 +382,12 @@ def test_doctor_names_the_rights_that_transactions_need(
 ) -> None:
     create_topic(root, group_id)
     create_topic(root, f"{group_id}-totals")
-    create_topic(root, f"{group_id}-group-{group_id}-state")
     orders = Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=ONCE)
+    changelog = changelog_of(orders)
+    create_topic(root, changelog)
     log = own_log(orders)
     create_topic(root, log)
-    own = [("TOPIC", log, "READ"), ("TOPIC", log, "WRITE")]
+    own = [("TOPIC", log, "READ"), ("TOPIC", log, "WRITE"), ("TOPIC", changelog, "READ")]
     asked = ["doctor", "--group", orders.group, "--topics", orders.topic]
     asked += ["--config", "processing.guarantee=exactly_once"]
     asked += ["--config", f"output.topics={orders.topic}-totals"]
@@ -401,6 +402,7 @@ def test_doctor_names_the_rights_that_transactions_need(
         f"{prefix} --resource-pattern-type prefixed" in told.stdout
     )
     assert f"fail  topic {orders.topic}-totals: not allowed: write" in told.stdout
+    assert f"fail  changelog {changelog}: not allowed: write" in told.stdout
 
     ids = ("TRANSACTIONAL_ID", f"{prefix}doctor-0", "WRITE")
     grant(root, orders, [READ_TOPIC, READ_GROUP, ids, *own])

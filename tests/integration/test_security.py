@@ -11,11 +11,12 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer import Config, CoopConsumerError
+from coop_consumer import Config, CoopConsumerError, WorkerPool
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from offsets import Committed
+from tests.support.counting import Counts, changelog_of
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, out_of_order
 from tests.support.pools import Pool, refuse
@@ -169,6 +170,26 @@ def test_with_exactly_once_a_member_needs_what_the_page_says_and_names_what_it_m
         assert str(error).startswith(told)
     grant(root, job, NEEDED_ONCE)
     assert f"Grant write on topic {totals}" in str(ending(job)), "hidden, not only forbidden"
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_missing_right_on_a_changelog_is_named_at_the_start(
+    orders: Job, root: AdminClient, guarantee: str
+) -> None:
+    """Clients would say so with the first restore, or the first commit."""
+    own = {**orders.own, "processing.guarantee": guarantee}
+    job = Job(orders.client, root, orders.group, orders.topic, own=own)
+    changelog = changelog_of(job)
+    create_topic(root, changelog, config={"cleanup.policy": "compact"})
+    needed = {*NEEDED, *NEEDED_ONCE, CREATE_PROGRESS, CREATE_OWN_LOG}
+    for missing, other in (("READ", "WRITE"), ("WRITE", "READ")):
+        grant(root, job, [*needed, ("TOPIC", changelog, other)])
+        pool = WorkerPool(Counts(), job.settings, [job.topic])
+        with pytest.raises(AuthorizationError) as raised:
+            pool.start()
+        assert str(raised.value).startswith(
+            f"topic {changelog}: user ann may not {missing.lower()}."
+        )
 
 
 def test_a_progress_topic_that_ann_may_not_create_is_asked_for(
