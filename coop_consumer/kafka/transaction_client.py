@@ -179,6 +179,12 @@ class TransactionClient(TransactionCalls):
 
     # ---- what it says --------------------------------------------------------------------------
 
+    def _of(self, error: KafkaError, where: str, otherwise: Said) -> Said:
+        first = self.why  # the cause: what fails behind it, an abort say, follows from it
+        said = super()._of(error, where, otherwise)
+        self.why = first or self.why
+        return said
+
     def _judge(self, error: KafkaError, where: str, reason: CoopConsumerError) -> None:
         if where == f"topic {self._topic}" and error.code() in _GONE:
             self.final = ProgressLogLostError(self._topic, "was deleted while members run")

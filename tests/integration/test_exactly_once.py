@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
 from coop_consumer.core.placement import partition_of
-from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.errors import ConfigError, MisuseError, TopicMissingError
+from coop_consumer.kafka import transactor
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
@@ -186,6 +188,29 @@ def test_a_topic_that_is_gone_for_a_moment_takes_what_was_sent_once_it_is_back(
         eventually(lambda: pool.counters.finished, lambda count: count == 3)
         create_topic(orders.admin, totals)
         eventually(lambda: len(visible(orders, totals)), lambda count: count == 2)
+
+
+def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_counts(
+    job: MakeJob,
+    admin: AdminClient,
+    group_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(transactor, "_PATIENCE_S", 1.0)  # not 30 s
+    totals = f"{group_id}-totals"
+    create_topic(admin, totals)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    orders.produce(["a"])
+    pool = WorkerPool(Sends, orders.settings, [orders.topic], workers=1)
+    pool.start()
+    eventually(lambda: len(visible(orders, totals)), lambda count: count == 1)
+    admin.delete_topics([totals])[totals].result(WAIT_S)
+    orders.produce(["b", "c"])
+    with pytest.raises(TopicMissingError, match=f"topic {totals}.*Nothing is written"):
+        pool.wait(WAIT_S)
+    assert f"was aborted (topic {totals}: " in caplog.text, "not with what failed behind it"
+    assert orders.log.partition(orders.topic, 0).progress().stable == 1
 
 
 def taken(consumer: CooperativeConsumer, count: int) -> list[Record]:
