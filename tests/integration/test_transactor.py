@@ -16,8 +16,10 @@ from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.effects import Output, Result
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
+from coop_consumer.core.transaction import Said
 from coop_consumer.errors import RecordTooLargeError
 from coop_consumer.kafka.group_metadata import check_encoding, encoded
+from coop_consumer.kafka.transaction_client import TransactionClient
 from coop_consumer.kafka.transactor import Transactor, transactional_id
 from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.journal import WAIT_S
@@ -202,6 +204,33 @@ def test_transactions_without_a_pause_between_them_pass_their_checks_as_well(
     assert told == [events.CommitDone(n + 1, [2 * n, 2 * n]) for n in range(30)], "each at once"
     eventually(lambda: committed(admin, desk.group), lambda it: it[desk.log, 0][0] == 2 * 29 + 1)
     assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) == 30) == values
+
+
+def test_behind_a_commit_that_was_asked_for_twice_the_next_one_has_a_new_epoch(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request may have been sent twice: a late one would commit whatever is open by then."""
+    assert isinstance(desk.commit("a"), events.CommitDone)
+    first, epochs = desk.transactor._client._producer, 0
+    asks, real_commit, real_renew = [Said.AGAIN], TransactionClient.commit, TransactionClient.renew
+
+    def commit(client: TransactionClient) -> Said:
+        return asks.pop() if asks else real_commit(client)
+
+    def renew(client: TransactionClient) -> Said:
+        nonlocal epochs
+        epochs += 1
+        return real_renew(client)
+
+    monkeypatch.setattr(TransactionClient, "commit", commit)
+    monkeypatch.setattr(TransactionClient, "renew", renew)
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert (desk.transactor._client._producer, epochs) == (first, 0)
+    for value in ("c", "d"):
+        assert isinstance(desk.commit(value), events.CommitDone)
+    assert desk.transactor._client._producer is not first
+    assert epochs == 1, "once"
+    assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) == 4) == [*"abcd"]
 
 
 def test_the_next_run_of_an_id_ends_what_the_one_before_has_open(
