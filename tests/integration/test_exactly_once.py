@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
@@ -144,6 +144,31 @@ def test_a_dead_letter_is_there_once(job: MakeJob, topic: MakeTopic) -> None:
     assert {it["coop.attempts"] for it in headers} == {b"2"}
     left = [place for place in produced if place not in failed]
     assert_once(places_of(visible(orders, totals)), left)
+
+
+def test_a_dead_letter_that_the_producer_itself_refuses_parks_its_record_and_nobody_else(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """The record is larger than the member's `message.max.bytes`: librdkafka says so at once."""
+    totals, letters = topic(1), topic(1)
+    own = {"output.topics": totals, "on.failure": "dead_letter", "dead.letter.topic": letters}
+    few = {"max.attempts": 1, "circuit.share": 0, "message.max.bytes": 900_000}
+    orders = job(1, **ONCE, **own, **few)
+    producer = Producer(orders.client)
+    for number in range(4):
+        producer.produce(orders.topic, b"x" * 950_000 if number == 1 else b"", b"k%d" % number)
+    assert producer.flush(WAIT_S) == 0
+
+    class FailsOnce(Sends):
+        def process(self, record: Record) -> None:
+            if record.offset == 1:
+                raise ValueError("no price")
+            super().process(record)
+
+    with WorkerPool(FailsOnce, orders.settings, [orders.topic], workers=2):
+        eventually(lambda: len(visible(orders, totals)), lambda count: count == 3)
+        eventually(lambda: parked(orders), lambda offsets: offsets == [1])
+    assert visible(orders, letters) == []
 
 
 def test_an_output_that_a_topic_refuses_after_all_parks_its_record_and_nobody_else(

@@ -17,7 +17,7 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.effects import Output, Result
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
 from coop_consumer.core.transaction import Said
-from coop_consumer.errors import RecordTooLargeError
+from coop_consumer.errors import RecordRefusedError, RecordTooLargeError
 from coop_consumer.kafka.group_metadata import check_encoding, encoded
 from coop_consumer.kafka.transaction_client import TransactionClient
 from coop_consumer.kafka.transactor import Transactor, transactional_id
@@ -91,11 +91,16 @@ class Desk:
         self.member = eventually(joined, lambda it: it.generation > before)
 
     def commit(
-        self, *values: str, member: GroupMetadata | None = None, topic: str = ""
+        self,
+        *values: str,
+        member: GroupMetadata | None = None,
+        topic: str = "",
+        partition: int = -1,
     ) -> events.Event:
         """Commit outputs with an entry for each of two log partitions; what has become of it."""
         self._tokens += 1
-        effects = [Output(topic or self.outputs, b"k", it.encode()) for it in values]
+        topic = topic or self.outputs
+        effects = [Output(topic, b"k", it.encode(), partition=partition) for it in values]
         results = [Result(None, [it]) for it in effects]  # type: ignore[arg-type]
         appends = {number: [(b"tenure", value.encode()) for value in values] for number in (0, 1)}
         metadata = member or self.member
@@ -265,6 +270,16 @@ def test_an_output_that_its_topic_refuses_is_named_and_nothing_is_visible(
     assert refused.topic == narrow
     assert isinstance(refused.error, RecordTooLargeError)
     assert desk.visible(desk.log) == []
+
+
+def test_an_output_that_the_producer_itself_refuses_is_named_as_well(desk: Desk) -> None:
+    """Its topic was made again, with fewer partitions: no repetition cures that."""
+    refused = desk.commit("a", partition=7)
+    assert isinstance(refused, events.OutputRefused)
+    assert refused.topic == desk.outputs
+    assert isinstance(refused.error, RecordRefusedError)
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert eventually(lambda: desk.visible(desk.outputs), bool) == ["b"]
 
 
 def test_a_topic_that_is_gone_is_tried_again(desk: Desk) -> None:
