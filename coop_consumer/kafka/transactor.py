@@ -253,8 +253,7 @@ class Transactor:
                     break
                 threading.Event().wait(_AGAIN_S)
         self._must_renew = transaction.must_renew or transaction.next is not None
-        if self._client.refused is not None:
-            self._look_at_batches(*self._client.refused)
+        self._look_at_batches()
         return self._told(action, transaction.outcome)
 
     @property
@@ -288,22 +287,26 @@ class Transactor:
         self._client.why = f"{call.name.lower()} hangs"
         return Said.BROKEN
 
-    def _look_at_batches(self, record: Record, topic: str, error: CoopConsumerError) -> None:
+    def _look_at_batches(self) -> None:
         """If it was a batch that is too large for a topic, gather less from now on."""
-        del record
+        client = self._client
+        topic = self.topic
+        error: CoopConsumerError | None = client.too_large
+        if client.refused is not None:
+            _, topic, error = client.refused
         if not isinstance(error, RecordTooLargeError):
             return
         try:
             limit = self.batch_limit(topic)
         except CoopConsumerError as unknown:
             log.info("group %s: asked again later: %s", self.group, unknown)
-            self._client.refused = None  # the next transaction ends here, too
+            client.refused = client.too_large = None  # the next transaction ends here, too
             return
         if limit is not None and limit < self.settings["batch.size"]:
             self.settings = {**self.settings, "batch.size": limit}
             self._caller.call(self._left, _LAST_WORDS_S)
-            before, self._client = self._client, self._new_client()
-            self._client.why, self._must_renew = before.why, True
+            self._client, self._must_renew = self._new_client(), True
+            self._client.why = client.why
 
     def _is_unfit_for_long(self) -> bool:
         now_s = monotonic()
