@@ -40,6 +40,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── ForeignProtocolError
     │   ├── ContractMismatchError
     │   ├── VersionMismatchError
+    │   │   └── ClientVersionError
     │   ├── OutOfResourceError
     │   │   ├── DiskFullError
     │   │   ├── OutOfFilesError
@@ -269,9 +270,9 @@ class LogBlockedError(RetriableError):
     def __str__(self) -> str:
         return (
             f"{self.topic}-{self.partition}: a transaction of {self.whose} has been undecided at "
-            f"offset {self.offset} for {self.waited_s:g} s. Nothing was appended, and what lies "
-            "behind it is not visible. Brokers abort it after its transaction.timeout.ms. If it "
-            f"stays beyond that, end it by `{self.command}`."
+            f"offset {self.offset} for {self.waited_s:g} s. What lies behind it is not visible "
+            "until then, and nothing was changed. Brokers abort it after its "
+            f"transaction.timeout.ms. If it stays beyond that, end it by `{self.command}`."
         )
 
 
@@ -732,6 +733,18 @@ class VersionMismatchError(SetupError):
             f"member {self.member}: it and the group's leader cannot read each other "
             f"({self.detail}). It gets no key range and leaves; the others continue. Bring all "
             "members to releases that share a version, or choose another group.id."
+        )
+
+
+@dataclass(eq=False)
+class ClientVersionError(VersionMismatchError):
+    """The installed librdkafka writes a group's metadata in a form that is not known here."""
+
+    def __str__(self) -> str:
+        return (
+            f"member {self.member}: {self.detail}. Nobody could check its transactions by that, so "
+            "with processing.guarantee=exactly_once it takes no part. Install another version of "
+            "confluent-kafka (2.16 is known to fit), or a newer one of coop-consumer."
         )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +25,7 @@ from coop_consumer.admin.own_log import config_at_work
 from coop_consumer.admin.record_reader import RecordReader
 from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.core.blocked_read import Blockage
+from coop_consumer.errors import AuthorizationError, ConfigError
 from coop_consumer.kafka.group_view import CoordinatorView
 from coop_consumer.kafka.open_transactions import open_transactions
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
@@ -150,7 +152,7 @@ class Inspector:
             partitions=(self._with_records(partitions, hashing) if records else tuple(partitions)),
             policies=policies,
             guarantee=self.config.processing_guarantee.value,
-            open_transactions=(*undecided, *self._above(readable, ends)),
+            open_transactions=(*undecided, *self._above(readable, ends, facts)),
             unreadable=log.unreadable(),
             at_ms=time.time_ns() // 1_000_000,
             topics_committed=frozenset(tp.topic for tp in committed),
@@ -225,11 +227,33 @@ class Inspector:
         return {tp: min(offset, ends[tp]) for tp, offset in found.items()}
 
     def _above(
-        self, readable: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+        self,
+        readable: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        topics: Iterable[str],
     ) -> list[OpenTransaction]:
-        """What holds up readers of the data partitions."""
+        """What holds up readers of the data partitions, of changelogs and of outputs."""
         held = {tp: (at, ends[tp]) for tp, at in readable.items() if at < ends[tp]}
+        if self.config.exactly_once:
+            beside = self._written(topics)
+            ends = self.topics.offsets(beside, LATEST)
+            readable = self._readable(ends)
+            held |= {tp: (at, ends[tp]) for tp, at in readable.items() if at < ends[tp]}
         return sorted(open_transactions(self.config, held).values(), key=lambda it: it.tp)
+
+    def _written(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Where the group's transactions write besides its log, as far as this user may see it."""
+        names = set(self.config.output_names)
+        for topic in topics:
+            with suppress(ConfigError):  # the name would not be valid, so there is none
+                names.add(self.config.changelog_for(topic))
+        found = []
+        for name in sorted(names - set(topics)):
+            with suppress(AuthorizationError):
+                facts = self.topics.find(name)
+                count = 0 if facts is None else facts.partitions
+                found += [TopicPartition(name, number) for number in range(count)]
+        return found
 
     def _looked_up(self, blocked: Blockage) -> OpenTransaction:
         """Whose transaction holds up a read of the progress log."""

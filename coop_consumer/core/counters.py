@@ -1,7 +1,7 @@
 """Counters: what has happened to one member so far. Pure.
 
-In: one more of something. Out: numbers that only grow, but for `walled` and times. They belong to
-the member, not to one run of it.
+In: one more of something. Out: numbers that only grow, but for `walled`, for what waits, and for
+times. They belong to the member, not to one run of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class RecordCounters:
 class TransactionCounters(RecordCounters):
     """What has happened to transactions, with exactly once.
 
-    Written by `commits`, and `log_reading` (`fences`, `log_undecided_since_ms`).
+    Written by `commits`, `output_bound` (`outputs_waiting`, `output_bytes_waiting`), and
+    `log_reading` (`fences`, `log_undecided_since_ms`).
 
     Attributes:
         transactions: Those that are committed.
@@ -43,6 +44,9 @@ class TransactionCounters(RecordCounters):
         transactions_aborted: Aborted for another reason; what they held went with later ones.
         transactions_in_doubt: Nobody said whether they were committed, so the log was read.
         outputs: How many outputs were in those that are committed.
+        outputs_waiting: Outputs of finished records that Kafka does not have yet, with either
+            guarantee.
+        output_bytes_waiting: The bytes of these.
         effects_ms: How long brokers took for outputs and state, in all of those.
         progress_ms: The same for records of the progress log.
         check_ms: The same for the check of the member's generation.
@@ -57,6 +61,8 @@ class TransactionCounters(RecordCounters):
     transactions_aborted: int = 0
     transactions_in_doubt: int = 0
     outputs: int = 0
+    outputs_waiting: int = 0
+    output_bytes_waiting: int = 0
     effects_ms: float = 0.0
     progress_ms: float = 0.0
     check_ms: float = 0.0

@@ -285,6 +285,7 @@ class MemberCore:
                 self.closing.lose_log(event.error)
             case events.ReadBlocked():
                 self.reading.blocked(event.blocked)
+                self.standstill.read_blocked(event.blocked.log_partition)
             case events.FetchBlocked():
                 self.standstill.fetch_blocked(event.waits)
             case events.Fenced():

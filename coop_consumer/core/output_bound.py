@@ -34,8 +34,11 @@ class OutputBound:
     _report_at_ms: int = 0
 
     def look(self) -> None:
-        """Hold records back, or let them go on, as outputs are now."""
-        if self.effects.fills(_RESUME_SHARE if self.holds else 1.0) is self.holds:
+        """Hold records back, or let them go on, as outputs are now; and count these."""
+        effects, counters = self.effects, self.state.counters
+        counters.outputs_waiting = effects.outputs
+        counters.output_bytes_waiting = effects.output_bytes
+        if effects.fills(_RESUME_SHARE if self.holds else 1.0) is self.holds:
             if self.holds and self.state.now_ms >= self._report_at_ms:
                 self._report()
             return

@@ -2,10 +2,10 @@
 
 In: how far streams and log reads are, time, and the ends that the broker tells another client. Out:
 the question for these ends, and the order to replace a Consumer that does not notice them. If a
-transaction that nobody has decided is why, a line says so instead. After a
-broker's outage a Consumer of librdkafka may hand out nothing any more, without an error (measured).
-If a Consumer is only slow, replacing it loses nothing: a stream begins anew where its last one
-ended, and the log is read again from its beginning. Upholds I10.
+transaction that nobody has decided is why, a line says so instead. After a broker's outage a
+Consumer of librdkafka may hand out nothing any more, without an error (measured). If a Consumer is
+only slow, replacing it loses nothing: a stream begins anew where its last one ended, and the log is
+read again from its beginning. Upholds I10.
 """
 
 from __future__ import annotations
@@ -96,6 +96,16 @@ class Standstill:
             "decided its transaction there. Nothing is lost. `coop-consumer status "
             f"{state.group}` says whose transaction it is, and what ends it.",
         )
+
+    def read_blocked(self, log_partition: int) -> None:
+        """Note that the log's reader lives: it says again and again what its read waits for.
+
+        A new client would wait as well, and count its wait from the beginning.
+        """
+        view = self.state.views.get(log_partition)
+        if view is not None:
+            self._moved.pop(view, None)
+            self._behind.pop(view, None)
 
     def ends_told(self, event: EndsTold) -> None:
         """Replace the Consumer of whatever lies behind an end for the second time.

@@ -58,7 +58,10 @@ class Waits:
             return f"keys {_text(ranges)} wait for {self._cause(partition)}"
         for tenure in partition.tenures:
             if self.notices.is_loading(tenure):
-                return f"keys {_text(tenure.ranges)} wait for on_ranges_assigned to return"
+                return (
+                    f"keys {_text(tenure.ranges)} wait for on_ranges_assigned to return, or for "
+                    "their keyed state, which is read before"
+                )
             if not tenure.begun:
                 return (
                     f"keys {_text(tenure.ranges)} wait for their first record in the progress log"

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, libversion
 
 from coop_consumer.config import Config
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
-from coop_consumer.errors import VersionMismatchError
+from coop_consumer.errors import ClientVersionError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 
@@ -43,7 +43,7 @@ def check_encoding(config: Config) -> None:
     """Check that this librdkafka understands the bytes. O(1); asks no broker.
 
     Raises:
-        VersionMismatchError: It does not.
+        ClientVersionError: It does not.
         ConfigError: For a setting that it refuses.
     """
     with making(config):
@@ -54,8 +54,8 @@ def check_encoding(config: Config) -> None:
         consumer.close()
     if theirs != encoded(config.group_id, NO_MEMBER):
         version, _ = libversion()
-        raise VersionMismatchError(
-            config.group_id,
+        raise ClientVersionError(
+            config.client_id,
             f"librdkafka {version} writes the metadata of a group in another form than this "
-            "release knows, so no transaction can be checked by it",
+            "release of coop-consumer knows",
         )

@@ -59,7 +59,7 @@ async def end_transaction(brokers: AsksBrokers, transactional_id: str) -> None:
         if error is kafka_errors.NoError:
             return
         if error not in _AGAIN or monotonic() >= until_s:
-            raise error
+            raise error(transactional_id)
         await brokers.pause(_AGAIN_S)
 
 

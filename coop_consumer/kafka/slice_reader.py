@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as Place
 
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.errors import BrokerUnreachableError, DataLossError
+from coop_consumer.errors import BrokerUnreachableError, DataLossError, LogBlockedError
 from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import prefetching_fewer, waiting_messages
@@ -60,6 +60,7 @@ def read_slice(
 
     Raises:
         DataLossError: Some records of the range are not in the log (any more).
+        LogBlockedError: Somebody's transaction has been undecided there for a minute.
         TopicMissingError, AuthorizationError: As they say.
         BrokerUnreachableError: The brokers were silent for `patience_s`.
     """
@@ -171,9 +172,9 @@ class _SliceReader:
     def _check_silence(self) -> None:
         silent_s = monotonic() - self._heard_s
         if self._at_end and silent_s > _PATIENCE_S:
-            loss = self._lost()
-            if not isinstance(loss, BrokerUnreachableError):
-                raise loss
+            why = self._undecided(silent_s) or self._lost()
+            if not isinstance(why, BrokerUnreachableError):
+                raise why
         if silent_s > self._patience_s:
             raise BrokerUnreachableError(
                 self._config.bootstrap_servers,
@@ -189,6 +190,30 @@ class _SliceReader:
             found = successor(self._consumer, self._new_consumer, self._tp.topic)
             if found is not None:
                 self._use_consumer(found)
+
+    def _undecided(self, silent_s: float) -> LogBlockedError | None:
+        """The error of a transaction that hides the rest of the slice; None: there is no such."""
+        tp, place = self._tp, Place(self._tp.topic, self._tp.partition)
+        with making(self._config):  # it sees what is undecided, too
+            asker = Consumer(
+                {**self._settings, "isolation.level": "read_uncommitted"}, logger=client_log
+            )
+        try:
+            _, readable = self._consumer.get_watermark_offsets(place, _ANSWER_S)
+            _, end = asker.get_watermark_offsets(place, _ANSWER_S)
+        except KafkaException:
+            return None
+        finally:
+            asker.close()
+        if not readable < min(end, self._last + 1):
+            return None
+        # Few need kafka-python's clients for this, and they take a moment to load.
+        from coop_consumer.kafka.open_transactions import open_transactions  # noqa: PLC0415
+
+        found = open_transactions(self._config, {tp: (readable, end)})[tp]
+        return LogBlockedError(
+            tp.topic, tp.partition, readable, found.whose, round(silent_s), found.command
+        )
 
     def _is_missing(self) -> bool:
         """Whether the partition does not exist: its topic was deleted, or created with fewer."""

@@ -20,12 +20,25 @@ from coop_consumer.kafka.translate import translated
 
 CALL_S = 10.0
 _ANSWERS_S, _POLL_S = 0.05, 0.005
+_MEETING_S = 2.0
 _STALE = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.FENCED_INSTANCE_ID,
 )
 """The group's coordinator does not take the offsets of this member, or of this generation."""
+
+
+def meet_brokers(producer: Producer) -> None:
+    """Wait until a new Producer has a connection that stays. Blocks; 60 ms.
+
+    librdkafka drops its first connection once it has heard there who the brokers are. A question
+    for the coordinator of a transactional.id is lost then, and comes again 500 ms later. The answer
+    to a second question comes over a connection that stays.
+    """
+    with suppress(KafkaException):  # brokers are away: the next call says so
+        for _ in range(2):
+            producer.list_topics("__transaction_state", _MEETING_S)
 
 
 class TransactionCalls:
@@ -50,6 +63,7 @@ class TransactionCalls:
             self.leave()
         if self._producer is None:
             self._producer = Producer(self._settings, logger=client_log)
+            meet_brokers(self._producer)
         said = self._said(lambda: self._at_work.init_transactions(CALL_S))
         self._is_ready = said is Said.DONE
         if said is Said.BROKEN:

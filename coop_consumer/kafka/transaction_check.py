@@ -24,6 +24,7 @@ from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.group_metadata import check_encoding
 from coop_consumer.kafka.own_topics import writer_settings
 from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.kafka.transaction_calls import meet_brokers
 from coop_consumer.kafka.transactor import transactional_id
 from coop_consumer.kafka.translate import translated
 
@@ -68,7 +69,7 @@ def check_transactions(config: Config, settings: dict[str, Any]) -> None:
         settings: As `transactor_settings` returns them.
 
     Raises:
-        VersionMismatchError: librdkafka writes the metadata of a group in another form.
+        ClientVersionError: librdkafka writes the metadata of a group in another form.
         ConfigError: `transaction.timeout.ms` is above what the brokers accept.
         AuthorizationError: The right to write the transactional.id is missing.
         NoTransactionsError: The brokers have no transactions, nowhere to keep them, or do not check
@@ -78,6 +79,7 @@ def check_transactions(config: Config, settings: dict[str, Any]) -> None:
     _check_brokers(config)
     with making(config):
         producer = Producer(settings, logger=client_log)
+    meet_brokers(producer)
     try:
         producer.init_transactions(_PATIENCE_S)
     except KafkaException as error:

@@ -46,6 +46,9 @@ class TransactedState(Protocol):
     def last_of(self, results: Sequence[Result]) -> Sequence[tuple[Record, Any]]:
         """Of each key the last write among these, with its record."""
 
+    def topic_of(self, write: Any) -> str:
+        """The changelog that gets a write."""
+
     def produce(self, producer: Producer, write: Any, delivered: Delivered) -> None:
         """Hand a write to a Producer, with what hears its report."""
 
@@ -132,8 +135,13 @@ class TransactionClient(TransactionCalls):
             elif state is not None:
                 state.produce(self._at_work, effect, delivered)
 
+        def topic_of(effect: Any) -> str:
+            if isinstance(effect, Output):
+                return effect.topic
+            return "" if state is None else state.topic_of(effect)
+
         waited, left = _Waited(), [*outputs, *writes]
-        said = self._produced(waited, (it for _, it in left), produce)
+        said = self._produced(waited, (it for _, it in left), produce, topic_of)
         if waited.failure is not None:
             error, topic, number = waited.failure
             self._blame(left[number][0], error, topic)
@@ -162,7 +170,7 @@ class TransactionClient(TransactionCalls):
             self._at_work.produce(self._topic, value, key, number, on_delivery=delivered)
 
         waited = _Waited()
-        said = self._produced(waited, entries, produce)
+        said = self._produced(waited, entries, produce, lambda _: self._topic)
         self.offsets = [offset for _, offset in sorted(waited.offsets.items())]
         return said
 
@@ -179,6 +187,12 @@ class TransactionClient(TransactionCalls):
 
     # ---- what it says --------------------------------------------------------------------------
 
+    def _of(self, error: KafkaError, where: str, otherwise: Said) -> Said:
+        first = self.why  # the cause: what fails behind it, an abort say, follows from it
+        said = super()._of(error, where, otherwise)
+        self.why = first or self.why
+        return said
+
     def _judge(self, error: KafkaError, where: str, reason: CoopConsumerError) -> None:
         if where == f"topic {self._topic}" and error.code() in _GONE:
             self.final = ProgressLogLostError(self._topic, "was deleted while members run")
@@ -188,12 +202,14 @@ class TransactionClient(TransactionCalls):
             super()._judge(error, where, reason)
 
     def _produced(
-        self, waited: _Waited, items: Iterator[Any], produce: Callable[[Any, Delivered], None]
+        self,
+        waited: _Waited,
+        items: Iterator[Any],
+        produce: Callable[[Any, Delivered], None],
+        topic_of: Callable[[Any], str],
     ) -> Said:
-        topic = self._topic
         try:
             for number, item in enumerate(items):
-                topic = item.topic if isinstance(item, Output) else topic
                 report = waited.report_to(number)
                 while waited.failure is None:
                     try:
@@ -201,10 +217,12 @@ class TransactionClient(TransactionCalls):
                         break
                     except BufferError:
                         self._at_work.poll(_POLL_S)
+                    except KafkaException as error:  # of this record: nothing of it was sent
+                        waited.failure = error.args[0], topic_of(item), number
             while waited.missing and waited.failure is None:
                 self._at_work.poll(_POLL_S)
         except KafkaException as error:  # a poll raises what is fatal
-            return self._of(error.args[0], f"topic {topic}", Said.REFUSED)
+            return self._of(error.args[0], f"transactional.id {self._id}", Said.REFUSED)
         if waited.failure is None:
             return Said.DONE
         refused, topic, _ = waited.failure

@@ -16,12 +16,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
 from coop_consumer.core import events
 from coop_consumer.core.actions import Commit, DoubtEnded
+from coop_consumer.core.effects import Output
 from coop_consumer.core.failure import describe
 from coop_consumer.core.record import Record
 from coop_consumer.core.transaction import Outcome, Said, Transaction, TransactionCall
@@ -46,6 +48,25 @@ then, so it can be left behind."""
 _LAST_WORDS_S = _SERVED_S = 1.0
 _PATIENCE_S = 30.0
 """So long a topic of outputs may be gone, or a right to it, before the member ends."""
+
+
+_WAITED_FOR = {
+    TransactionCall.RENEW: "the brokers to serve its transactional.id",
+    TransactionCall.BEGIN: "a transaction to begin",
+    TransactionCall.EFFECTS: "the brokers to take outputs and state",
+    TransactionCall.PROGRESS: "the brokers to take records of the progress log",
+    TransactionCall.OFFSETS: "the group's coordinator to check this member",
+    TransactionCall.COMMIT: "the brokers to commit its transaction",
+    TransactionCall.ABORT: "the brokers to abort its transaction",
+}
+
+
+def _waited_for(call: TransactionCall, action: Commit) -> str:
+    """What a call of a transaction waits for, for people. O(outputs)."""
+    if call is not TransactionCall.EFFECTS:
+        return _WAITED_FOR[call]
+    topics = {it.topic for _, left in action.results for it in left if isinstance(it, Output)}
+    return f"{_WAITED_FOR[call]} ({', '.join(sorted(topics)) or 'state alone'})"
 
 
 def transactional_id(prefix: str, group: str, member: str, incarnation: int) -> str:
@@ -129,7 +150,7 @@ class Transactor:
         self._ends_at_s: float | None = None
         self._broken: CoopConsumerError | None = None  # a flush has failed, the last one
         self._unfit_since_s: float | None = None
-        self._step = ""
+        self._step: Callable[[], str] = str  # what is waited for, for people
         self._steps_ms: dict[TransactionCall, float] = {}
         self._doubtful: dict[int, list[tuple[Any, int]]] = {}  # writes by commit
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -157,7 +178,7 @@ class Transactor:
 
     def waits_for(self) -> str:
         """What the transaction under way waits for; for people."""
-        return self._step
+        return self._step()
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """Wait for what is under way, up to the time-out; `lost`: no longer than its next call."""
@@ -206,7 +227,7 @@ class Transactor:
     def _flushed(self) -> CoopConsumerError | None:
         if self.flush is None or self._broken is not None:
             return self._broken
-        self._step = "the worker's flush(). Look what that waits for"
+        self._step = lambda: "the worker's flush(). Look what that waits for"
         try:
             self.flush()
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
@@ -221,7 +242,7 @@ class Transactor:
         self._client.forget()
         self._steps_ms = {}
         while (call := transaction.next) is not None:
-            self._step = f"the brokers, at {call.name.lower()} of a transaction"
+            self._step = partial(_waited_for, call, action)
             began_s = monotonic()
             said = self._asked(call, action)
             took_ms = (monotonic() - began_s) * 1_000
@@ -232,8 +253,7 @@ class Transactor:
                     break
                 threading.Event().wait(_AGAIN_S)
         self._must_renew = transaction.must_renew or transaction.next is not None
-        if self._client.refused is not None:
-            self._look_at_batches(*self._client.refused)
+        self._look_at_batches()
         return self._told(action, transaction.outcome)
 
     @property
@@ -258,7 +278,7 @@ class Transactor:
             return said
         log.error(
             "group %s: %s of a transaction has not returned for %.0f s: it is left behind, with "
-            "its Producer; a new one goes on",
+            "its Producer; a new one goes on. Nothing is lost. Look at the brokers",
             self.group, call.name.lower(), hangs_s,
         )  # fmt: skip
         left, self._client = self._client, self._new_client()
@@ -267,22 +287,26 @@ class Transactor:
         self._client.why = f"{call.name.lower()} hangs"
         return Said.BROKEN
 
-    def _look_at_batches(self, record: Record, topic: str, error: CoopConsumerError) -> None:
+    def _look_at_batches(self) -> None:
         """If it was a batch that is too large for a topic, gather less from now on."""
-        del record
+        client = self._client
+        topic = self.topic
+        error: CoopConsumerError | None = client.too_large
+        if client.refused is not None:
+            _, topic, error = client.refused
         if not isinstance(error, RecordTooLargeError):
             return
         try:
             limit = self.batch_limit(topic)
         except CoopConsumerError as unknown:
             log.info("group %s: asked again later: %s", self.group, unknown)
-            self._client.refused = None  # the next transaction ends here, too
+            client.refused = client.too_large = None  # the next transaction ends here, too
             return
         if limit is not None and limit < self.settings["batch.size"]:
             self.settings = {**self.settings, "batch.size": limit}
             self._caller.call(self._left, _LAST_WORDS_S)
-            before, self._client = self._client, self._new_client()
-            self._client.why, self._must_renew = before.why, True
+            self._client, self._must_renew = self._new_client(), True
+            self._client.why = client.why
 
     def _is_unfit_for_long(self) -> bool:
         now_s = monotonic()

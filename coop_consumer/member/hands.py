@@ -77,7 +77,7 @@ class Hands:
             blocked=self.inbox.tell,
             name=f"coop-fetch-{self.config.group_id}",
         )
-        self._fencing = threading.Lock()  # guards the next two fields
+        self._fencing = threading.Lock()  # guards the next three fields
         self._to_fence: set[RunId] = set()
         self._is_fencing = False
         self._fenced: set[RunId] = set()
@@ -164,6 +164,8 @@ class Hands:
         def told(fenced: Future[Sequence[RunId]]) -> None:
             error = fenced.exception()
             if isinstance(error, CoopConsumerError):
+                with self._fencing:  # the next range that begins asks once more
+                    self._fenced -= runs
                 self.inbox.tell(events.Fenced((), error))
             elif error is None and fenced.result():
                 self.inbox.tell(events.Fenced(fenced.result()))
@@ -175,8 +177,9 @@ class Hands:
 
     def _fence_once(self, runs: Collection[RunId]) -> None:
         """As `fence`, but for those that were fenced before."""
-        news = set(runs) - self._fenced
-        self._fenced |= news
+        with self._fencing:
+            news = set(runs) - self._fenced
+            self._fenced |= news
         self.fence(news)
 
     def _renew_reader(self) -> None:

@@ -156,6 +156,8 @@ class Changelog:
         limit = int(config.producer().get("message.max.bytes", MESSAGE_MAX_BYTES))
         for name, facts in self._topics.describe(topics).items():
             made = make_changelog(self._topics, config, name, facts)
+            self._topics.check_right(self.writer.name(name), "READ")
+            self._topics.check_right(self.writer.name(name), "WRITE")
             limit = min(limit, made.message_max_bytes or limit)
         self._folder = Folder(config.state_dir, config.group_id, config.group_instance_id)
         self.writer.start(limit)

@@ -80,14 +80,17 @@ class TransactedWriter(Filing):
         }
         return list(last.values())
 
+    def topic_of(self, write: Write) -> str:
+        """The changelog that gets a write."""
+        return self.name(write.shard.tp.topic)
+
     def produce(self, producer: Producer, write: Write, delivered: Delivered) -> None:
         """Hand a write to a Producer, with what hears its report."""
-        tp = write.shard.tp
         producer.produce(
-            self.name(tp.topic),
+            self.topic_of(write),
             write.logged,
             write.key,
-            tp.partition,
+            write.shard.tp.partition,
             on_delivery=delivered,
             headers=self._stamp,
         )

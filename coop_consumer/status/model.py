@@ -187,7 +187,8 @@ class GroupStatus:
         warnings: One sentence for each problem.
         policies: What operators forbid it, for its topics.
         guarantee: By which it works: the value of `processing.guarantee`.
-        open_transactions: What holds up readers of committed records, in its log and its topics.
+        open_transactions: What holds up readers of committed records, in its log, its topics, and
+            what it writes to.
         options: Words that other commands need to find the group.
     """
 

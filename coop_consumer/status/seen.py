@@ -160,7 +160,7 @@ class GroupSeen:
         topic_starts: How it began with topics, from the log.
         guarantee: By which it works: the value of `processing.guarantee`.
         open_transactions: What holds up readers of committed records: of its log, if a look was not
-            complete because of it; and of its data partitions.
+            complete because of it; of its data partitions; and with exactly once of what it writes.
     """
 
     group: str

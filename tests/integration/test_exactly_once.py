@@ -9,11 +9,14 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
-from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.core.placement import partition_of
+from coop_consumer.errors import ConfigError, MisuseError, TopicMissingError
+from coop_consumer.kafka import transactor
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
@@ -76,6 +79,7 @@ def parked(orders: Job) -> list[int]:
         (Sends, "process"),
         (SendsAsync, "thread"),
         (SendsBatches, "thread"),
+        (SendsBatches, "process"),
     ],
 )
 def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
@@ -86,7 +90,9 @@ def test_each_record_has_its_output_once_those_of_a_key_in_its_order(
     produced = orders.produce(KEYS)
     run(worker, orders, executor)
     orders.wait_for_lag(0)
-    assert_once(places_of(visible(orders, totals, 3)), produced)
+    outputs = visible(orders, totals, 3)
+    assert_once(places_of(outputs), produced)
+    assert all(it.partition() == partition_of(it.key() or b"", 3) for it in outputs)
 
 
 def test_what_a_killed_member_has_sent_and_not_committed_is_never_seen(
@@ -140,6 +146,31 @@ def test_a_dead_letter_is_there_once(job: MakeJob, topic: MakeTopic) -> None:
     assert_once(places_of(visible(orders, totals)), left)
 
 
+def test_a_dead_letter_that_the_producer_itself_refuses_parks_its_record_and_nobody_else(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """The record is larger than the member's `message.max.bytes`: librdkafka says so at once."""
+    totals, letters = topic(1), topic(1)
+    own = {"output.topics": totals, "on.failure": "dead_letter", "dead.letter.topic": letters}
+    few = {"max.attempts": 1, "circuit.share": 0, "message.max.bytes": 900_000}
+    orders = job(1, **ONCE, **own, **few)
+    producer = Producer(orders.client)
+    for number in range(4):
+        producer.produce(orders.topic, b"x" * 950_000 if number == 1 else b"", b"k%d" % number)
+    assert producer.flush(WAIT_S) == 0
+
+    class FailsOnce(Sends):
+        def process(self, record: Record) -> None:
+            if record.offset == 1:
+                raise ValueError("no price")
+            super().process(record)
+
+    with WorkerPool(FailsOnce, orders.settings, [orders.topic], workers=2):
+        eventually(lambda: len(visible(orders, totals)), lambda count: count == 3)
+        eventually(lambda: parked(orders), lambda offsets: offsets == [1])
+    assert visible(orders, letters) == []
+
+
 def test_an_output_that_a_topic_refuses_after_all_parks_its_record_and_nobody_else(
     job: MakeJob, topic: MakeTopic
 ) -> None:
@@ -182,6 +213,29 @@ def test_a_topic_that_is_gone_for_a_moment_takes_what_was_sent_once_it_is_back(
         eventually(lambda: pool.counters.finished, lambda count: count == 3)
         create_topic(orders.admin, totals)
         eventually(lambda: len(visible(orders, totals)), lambda count: count == 2)
+
+
+def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_counts(
+    job: MakeJob,
+    admin: AdminClient,
+    group_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(transactor, "_PATIENCE_S", 1.0)  # not 30 s
+    totals = f"{group_id}-totals"
+    create_topic(admin, totals)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    orders.produce(["a"])
+    pool = WorkerPool(Sends, orders.settings, [orders.topic], workers=1)
+    pool.start()
+    eventually(lambda: len(visible(orders, totals)), lambda count: count == 1)
+    admin.delete_topics([totals])[totals].result(WAIT_S)
+    orders.produce(["b", "c"])
+    with pytest.raises(TopicMissingError, match=f"topic {totals}.*Nothing is written"):
+        pool.wait(WAIT_S)
+    assert f"was aborted (topic {totals}: " in caplog.text, "not with what failed behind it"
+    assert orders.log.partition(orders.topic, 0).progress().stable == 1
 
 
 def taken(consumer: CooperativeConsumer, count: int) -> list[Record]:

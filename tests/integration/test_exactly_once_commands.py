@@ -29,6 +29,7 @@ from coop_consumer.kafka.transactor import transactional_id
 from offsets import OffsetRange, PolicyKey, TenureId, TenureKey, encode_key
 from tests.support import stock
 from tests.support.brokers import MakeTopic
+from tests.support.counting import Counts, changelog_of, count_all
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import Gate, Pool, refuse
@@ -217,6 +218,22 @@ def test_what_is_left_ends_at_the_last_stable_offset_and_what_lies_above_is_told
         assert held["transactional_id"] == writer
 
 
+def test_a_transaction_that_holds_up_what_the_group_writes_is_named_as_well(
+    once: MakeJob, topic: MakeTopic
+) -> None:
+    totals = topic(1)
+    orders = once()
+    orders.produce(keys_of(4, 4))
+    count_all(orders, Counts())
+    named = ("--json", "--config", f"output.topics={totals}")
+    for written in (totals, changelog_of(orders)):
+        with left_open(orders, written, 0, b"key-1") as writer:
+            told = json.loads(done(command(orders, "status", orders.group, *named)))
+        [held] = told["open_transactions"]
+        assert (held["topic"], held["transactional_id"]) == (written, writer)
+        assert f"abort --topic {written} --partition 0" in held["command"]
+
+
 def test_a_member_counts_since_when_a_transaction_holds_up_its_input(once: MakeJob) -> None:
     orders = once()
     orders.produce(keys_of(20, 4))
@@ -265,6 +282,27 @@ def test_after_a_lost_log_members_end_until_a_reset_says_where_they_go_on(
     assert (seen["epoch"], seen["committed"]) == (2, 30)
     assert seen["metadata"].startswith("coop-eo:2:")
     assert orders.run_to_end().offsets == [30, 31, 32, 33, 34]
+
+
+def test_a_log_that_is_deleted_under_living_members_ends_all_of_them_with_the_way_on(
+    once: MakeJob, admin: AdminClient
+) -> None:
+    orders = once(2, **{"topics.watch.interval.ms": 1_000})
+    pools = [Pool(orders.settings, orders.topic) for _ in range(2)]
+    for it in pools:
+        it.pool.start()
+    places = orders.produce(keys_of(40, 20))
+    eventually(lambda: sum(len(it.journal.rows) for it in pools), lambda count: count == 40)
+    orders.wait_for_lag(0)
+    [deleted] = admin.delete_topics([own_log(orders)]).values()
+    deleted.result(WAIT_S)
+    for it in pools:
+        with pytest.raises(LogLostForGoodError) as raised:
+            it.pool.wait(WAIT_S)
+        assert raised.value.exit_code is ExitCode.CONFLICT
+        assert f"coop-consumer reset {orders.group} --to committed" in str(raised.value)
+    orders.wait_until_empty()
+    assert sorted(row.place for it in pools for row in it.journal.rows) == sorted(places)
 
 
 # -- a handler that hangs --------------------------------------------------------------------------
@@ -344,11 +382,12 @@ def test_doctor_names_the_rights_that_transactions_need(
 ) -> None:
     create_topic(root, group_id)
     create_topic(root, f"{group_id}-totals")
-    create_topic(root, f"{group_id}-group-{group_id}-state")
     orders = Job(secured.client_config("root"), root, f"{group_id}-group", group_id, own=ONCE)
+    changelog = changelog_of(orders)
+    create_topic(root, changelog)
     log = own_log(orders)
     create_topic(root, log)
-    own = [("TOPIC", log, "READ"), ("TOPIC", log, "WRITE")]
+    own = [("TOPIC", log, "READ"), ("TOPIC", log, "WRITE"), ("TOPIC", changelog, "READ")]
     asked = ["doctor", "--group", orders.group, "--topics", orders.topic]
     asked += ["--config", "processing.guarantee=exactly_once"]
     asked += ["--config", f"output.topics={orders.topic}-totals"]
@@ -363,6 +402,7 @@ def test_doctor_names_the_rights_that_transactions_need(
         f"{prefix} --resource-pattern-type prefixed" in told.stdout
     )
     assert f"fail  topic {orders.topic}-totals: not allowed: write" in told.stdout
+    assert f"fail  changelog {changelog}: not allowed: write" in told.stdout
 
     ids = ("TRANSACTIONAL_ID", f"{prefix}doctor-0", "WRITE")
     grant(root, orders, [READ_TOPIC, READ_GROUP, ids, *own])

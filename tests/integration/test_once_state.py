@@ -8,15 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from assignors import TopicPartition
 from coop_consumer import Record
+from coop_consumer.kafka import slice_reader
 from tests.integration.test_exactly_once import KEYS, ONCE, visible
 from tests.support.counting import Counts, changelog_of, count_all, counting, counts
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
-from tests.support.stock import abort
+from tests.support.stock import abort, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -61,6 +63,30 @@ def test_a_store_on_disk_has_nothing_of_the_transaction_in_which_its_process_was
         assert counts(logged) == Counter(KEYS)
         orders.wait_for_lag(0)
     assert worker.counters.read == 0, "what it reads of the log is what its store lacks"
+    assert counts(committed(orders)) == Counter([*KEYS, *KEYS])
+
+
+def test_a_restore_names_the_transaction_that_it_waits_for_and_goes_on_behind_it(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It took what is hidden for lost, and advised to move the group."""
+    orders = job(1, **ONCE)
+    orders.produce(KEYS)
+    count_all(orders, Counts())
+    stranger = Producer({**orders.client, "transactional.id": f"stranger-{orders.group}"})
+    stranger.init_transactions(WAIT_S)
+    stranger.begin_transaction()
+    stranger.produce(changelog_of(orders), b"?", b"key", 0)
+    assert stranger.flush(WAIT_S) == 0
+    monkeypatch.setattr(slice_reader, "_PATIENCE_S", 1.0)  # not 60 s
+    orders.produce(KEYS)
+    with counting(orders, Counts()):
+        eventually(
+            lambda: f"transaction of transactional.id stranger-{orders.group}" in caplog.text
+        )
+        assert f"abort --topic {changelog_of(orders)} --partition 0" in caplog.text
+        stranger.abort_transaction(WAIT_S)
+        orders.wait_for_lag(0)
     assert counts(committed(orders)) == Counter([*KEYS, *KEYS])
 
 

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import (
     ConfigError,
     MisuseError,
@@ -49,9 +50,10 @@ def run(worker: type[Worker], orders: Job, executor: ExecutorName = "thread") ->
 
 
 def sent(orders: Job, totals: str, partitions: int = 1) -> list[tuple[bytes, tuple[int, int]]]:
-    """What is in the topic of outputs."""
-    found = [records_of(orders.client, totals, number) for number in range(partitions)]
-    return places_of(it for messages in found for it in messages)
+    """What is in the topic of outputs, each where Java's producers would put its key."""
+    found = [it for n in range(partitions) for it in records_of(orders.client, totals, n)]
+    assert all(it.partition() == partition_of(it.key() or b"", partitions) for it in found)
+    return places_of(found)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +121,8 @@ def test_a_consumer_sends_for_records_in_hand(job: MakeJob, topic: MakeTopic) ->
     orders.produce(["a", "b"])
     with CooperativeConsumer(orders.settings) as consumer:
         consumer.subscribe([orders.topic])
+        with pytest.raises(MisuseError, match=r"processing\.guarantee"):
+            consumer.transaction()
         first = consumer.poll(WAIT_S)
         assert first is not None
         consumer.send(first, totals, first.key, "of the attempt that fails")
@@ -153,24 +157,29 @@ def test_a_topic_that_is_not_there_or_is_one_of_ours_is_told_at_the_start(job: M
 def test_what_the_topic_would_not_take_fails_its_record_where_it_is_sent(
     job: MakeJob, topic: MakeTopic
 ) -> None:
-    totals = topic(1)
+    totals = topic(1, config={"cleanup.policy": "compact", "max.message.bytes": "5000"})
     orders = job(1, **{"output.topics": totals, "max.attempts": 1, "on.failure": "skip"})
-    orders.produce(["a", "b"])
+    orders.produce(["a", "b", "c"])
+    bad: list[tuple[bytes | None, bytes]] = [(b"k", b"x" * 5_000), (None, b"x")]
     raised: list[BaseException] = []
 
-    class SendsMuch(Sends):
+    class SendsBadly(Sends):
         def process(self, record: Record) -> None:
-            if record.offset == 0:
+            if record.offset < len(bad):
                 try:
-                    self.context.send(record, self.topic, b"k", b"x" * 1_100_000)
-                except RecordTooLargeError as error:
+                    self.context.send(record, self.topic, *bad[record.offset])
+                except (RecordTooLargeError, MisuseError) as error:
                     raised.append(error)
                     raise
             super().process(record)
 
-    run(SendsMuch, orders)
-    assert [place for _, place in sent(orders, totals)] == [(0, 1)]
-    assert totals in str(raised[0])
+    run(SendsBadly, orders)
+    assert [place for _, place in sent(orders, totals)] == [(0, 2)]
+    told = sorted(map(str, raised))
+    assert len(told) == 2
+    assert f"topic {totals} is compacted, so each record needs a key" in told[0]
+    assert f"topic {totals}" in told[1]
+    assert "it takes 5000" in told[1]
 
 
 def test_a_topic_that_is_deleted_ends_the_member_which_says_so(

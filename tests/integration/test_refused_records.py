@@ -10,7 +10,7 @@ from coop_consumer.errors import ProgressTopicError
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.stock import committed, eventually, produce
-from tests.support.topics import set_topic
+from tests.support.topics import create_topic, set_topic
 
 pytestmark = pytest.mark.integration
 
@@ -25,18 +25,25 @@ def next_of(consumer: CooperativeConsumer) -> Record:
     return record
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_no_member_ends_because_its_gaps_fill_more_than_the_progress_topic_takes(
     admin: AdminClient,
     bootstrap: str,
     group_id: str,
     topic: MakeTopic,
+    *,
     caplog: pytest.LogCaptureFixture,
+    guarantee: str,
 ) -> None:
     """It is known of a topic that is small already, and found out if it becomes smaller still."""
-    client, orders, log = {"bootstrap.servers": bootstrap}, topic(), topic(config=SMALL)
+    client, orders = {"bootstrap.servers": bootstrap}, topic()
+    named = log = topic(config=SMALL)
+    if guarantee == "exactly_once":
+        log = f"{named}-{group_id}"
+        create_topic(admin, log, config=SMALL)
     produce(client, orders, keys=[str(number) for number in range(RECORDS)])
-    in_hand = {"max.records.in.lanes": 4 * RECORDS, "progress.topic": log}
-    settings = {**client, "group.id": group_id, **in_hand}
+    in_hand = {"max.records.in.lanes": 4 * RECORDS, "progress.topic": named}
+    settings = {**client, "group.id": group_id, **in_hand, "processing.guarantee": guarantee}
     with CooperativeConsumer(settings) as consumer:
         consumer.subscribe([orders])
         records = [next_of(consumer) for _ in range(RECORDS)]

@@ -8,14 +8,15 @@ told which.
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import ConsumerGroupState
+from confluent_kafka import ConsumerGroupState, Producer
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer import Config, CoopConsumerError
+from coop_consumer import Config, CoopConsumerError, WorkerPool
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
-from offsets import Committed
+from offsets import Committed, TenureId, TenureKey, encode_key
+from tests.support.counting import Counts, changelog_of
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, out_of_order
 from tests.support.pools import Pool, refuse
@@ -169,6 +170,51 @@ def test_with_exactly_once_a_member_needs_what_the_page_says_and_names_what_it_m
         assert str(error).startswith(told)
     grant(root, job, NEEDED_ONCE)
     assert f"Grant write on topic {totals}" in str(ending(job)), "hidden, not only forbidden"
+
+
+def test_who_may_not_end_the_transaction_of_a_run_that_is_gone_says_so_and_waits(
+    orders: Job, root: AdminClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {**orders.own, "processing.guarantee": "exactly_once", "group.instance.id": "m1"}
+    job = Job(orders.client, root, orders.group, orders.topic, own=own)
+    ids = ("TRANSACTIONAL_ID", "coop-{group}-m1-*", "WRITE")
+    grant(root, job, [READ_TOPIC, READ_GROUP, READ_OWN_LOG, WRITE_OWN_LOG, CREATE_OWN_LOG, ids])
+    job.run_to_end()  # the log is made
+    gone = f"coop-{job.group}-gone-7"
+    producer = Producer({**job.client, "transactional.id": gone})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    key = encode_key(TenureKey(job.group, bytes(16), 0, TenureId("gone", 7, 1)))
+    for number in range(8):
+        producer.produce(f"{PROGRESS_TOPIC}-{job.group}", b"undecided", key, number)
+    assert producer.flush(WAIT_S) == 0
+    places = job.produce(keys_of(20, 5))
+    with job.running() as pool:
+        eventually(lambda: "the open transaction of a member that is gone" in caplog.text)
+        assert f"cannot be ended: transactional.id {gone}: user ann may not write." in caplog.text
+        assert pool.journal.rows == []
+        producer.abort_transaction(WAIT_S)
+        pool.journal.wait_for(places)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_missing_right_on_a_changelog_is_named_at_the_start(
+    orders: Job, root: AdminClient, guarantee: str
+) -> None:
+    """Clients would say so with the first restore, or the first commit."""
+    own = {**orders.own, "processing.guarantee": guarantee}
+    job = Job(orders.client, root, orders.group, orders.topic, own=own)
+    changelog = changelog_of(job)
+    create_topic(root, changelog, config={"cleanup.policy": "compact"})
+    needed = {*NEEDED, *NEEDED_ONCE, CREATE_PROGRESS, CREATE_OWN_LOG}
+    for missing, other in (("READ", "WRITE"), ("WRITE", "READ")):
+        grant(root, job, [*needed, ("TOPIC", changelog, other)])
+        pool = WorkerPool(Counts(), job.settings, [job.topic])
+        with pytest.raises(AuthorizationError) as raised:
+            pool.start()
+        assert str(raised.value).startswith(
+            f"topic {changelog}: user ann may not {missing.lower()}."
+        )
 
 
 def test_a_progress_topic_that_ann_may_not_create_is_asked_for(

@@ -16,8 +16,10 @@ from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.effects import Output, Result
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
-from coop_consumer.errors import RecordTooLargeError
+from coop_consumer.core.transaction import Said
+from coop_consumer.errors import RecordRefusedError, RecordTooLargeError
 from coop_consumer.kafka.group_metadata import check_encoding, encoded
+from coop_consumer.kafka.transaction_client import TransactionClient
 from coop_consumer.kafka.transactor import Transactor, transactional_id
 from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.journal import WAIT_S
@@ -89,11 +91,16 @@ class Desk:
         self.member = eventually(joined, lambda it: it.generation > before)
 
     def commit(
-        self, *values: str, member: GroupMetadata | None = None, topic: str = ""
+        self,
+        *values: str,
+        member: GroupMetadata | None = None,
+        topic: str = "",
+        partition: int = -1,
     ) -> events.Event:
         """Commit outputs with an entry for each of two log partitions; what has become of it."""
         self._tokens += 1
-        effects = [Output(topic or self.outputs, b"k", it.encode()) for it in values]
+        topic = topic or self.outputs
+        effects = [Output(topic, b"k", it.encode(), partition=partition) for it in values]
         results = [Result(None, [it]) for it in effects]  # type: ignore[arg-type]
         appends = {number: [(b"tenure", value.encode()) for value in values] for number in (0, 1)}
         metadata = member or self.member
@@ -204,6 +211,33 @@ def test_transactions_without_a_pause_between_them_pass_their_checks_as_well(
     assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) == 30) == values
 
 
+def test_behind_a_commit_that_was_asked_for_twice_the_next_one_has_a_new_epoch(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request may have been sent twice: a late one would commit whatever is open by then."""
+    assert isinstance(desk.commit("a"), events.CommitDone)
+    first, epochs = desk.transactor._client._producer, 0
+    asks, real_commit, real_renew = [Said.AGAIN], TransactionClient.commit, TransactionClient.renew
+
+    def commit(client: TransactionClient) -> Said:
+        return asks.pop() if asks else real_commit(client)
+
+    def renew(client: TransactionClient) -> Said:
+        nonlocal epochs
+        epochs += 1
+        return real_renew(client)
+
+    monkeypatch.setattr(TransactionClient, "commit", commit)
+    monkeypatch.setattr(TransactionClient, "renew", renew)
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert (desk.transactor._client._producer, epochs) == (first, 0)
+    for value in ("c", "d"):
+        assert isinstance(desk.commit(value), events.CommitDone)
+    assert desk.transactor._client._producer is not first
+    assert epochs == 1, "once"
+    assert eventually(lambda: desk.visible(desk.outputs), lambda it: len(it) == 4) == [*"abcd"]
+
+
 def test_the_next_run_of_an_id_ends_what_the_one_before_has_open(
     desk: Desk,
 ) -> None:
@@ -236,6 +270,16 @@ def test_an_output_that_its_topic_refuses_is_named_and_nothing_is_visible(
     assert refused.topic == narrow
     assert isinstance(refused.error, RecordTooLargeError)
     assert desk.visible(desk.log) == []
+
+
+def test_an_output_that_the_producer_itself_refuses_is_named_as_well(desk: Desk) -> None:
+    """Its topic was made again, with fewer partitions: no repetition cures that."""
+    refused = desk.commit("a", partition=7)
+    assert isinstance(refused, events.OutputRefused)
+    assert refused.topic == desk.outputs
+    assert isinstance(refused.error, RecordRefusedError)
+    assert isinstance(desk.commit("b"), events.CommitDone)
+    assert eventually(lambda: desk.visible(desk.outputs), bool) == ["b"]
 
 
 def test_a_topic_that_is_gone_is_tried_again(desk: Desk) -> None:

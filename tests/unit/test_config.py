@@ -223,6 +223,9 @@ def test_exactly_once_has_a_log_of_its_own_and_no_commit_by_number() -> None:
     assert config(**ONCE, commit_max_records=7).commit_at_records == 7
     with pytest.raises(ConfigError, match=r"makes .*-billing, which is consumed"):
         once.refuse_circles([once.progress_log])
+    for ours in (once.progress_log, once.progress_topic, "billing-orders-state"):
+        with pytest.raises(ConfigError, match=f"^output.topics={ours} is where"):
+            once.refuse_circles(["orders"], keyed_state=True, outputs=[ours])
 
 
 def test_a_heartbeat_just_below_a_third_of_the_session_is_fine() -> None:

@@ -10,6 +10,7 @@ from assignors import WHOLE, KeyRange
 from coop_consumer.core import actions, effects, events
 from coop_consumer.core.blocked_read import Blockage, RunId
 from coop_consumer.errors import (
+    AuthorizationError,
     CoopConsumerError,
     LogLostForGoodError,
     TransactionAbortedError,
@@ -17,6 +18,7 @@ from coop_consumer.errors import (
 from offsets import (
     Committed,
     MemoryLog,
+    StopKey,
     Tag,
     TenureId,
     TenureKey,
@@ -280,6 +282,41 @@ def test_a_transaction_that_hangs_is_named_with_the_command_that_ends_it(
     (line,) = [it for it in member.told(actions.LogLine) if it.level is actions.Level.ERROR]
     assert "a transaction of m2 is undecided from offset 17 on, for 40.0 s" in line.text
     assert "abort --topic __individual_commit_offsets-billing --partition 0" in line.text
+
+
+def test_who_may_not_end_the_transaction_of_a_member_that_is_gone_says_what_ends_it(
+    member: TableMember,
+) -> None:
+    member.assign(LOW)
+    refused = AuthorizationError("transactional.id coop-billing-m2-7", "write", "ann")
+    for _ in range(3):
+        member.tell(events.Fenced((), refused))
+    (line,) = [it for it in member.told(actions.LogLine) if it.level is actions.Level.WARNING]
+    assert "transactional.id coop-billing-m2-7: user ann may not write" in line.text
+    assert "until brokers end it, after transaction.timeout.ms and 10 s" in line.text
+    assert member.core.state.counters.fences == 0
+
+
+def test_a_stop_waits_for_no_transaction() -> None:
+    """It is a plain append: a transaction that brokers never take must not hide it."""
+    member = TableMember(exactly_once=True, on_failure="stop", max_attempts=1)
+    member.assign(WHOLE)
+    member.kept_back = {actions.Commit}
+    work(member, A)
+    member.after(1_000)
+    commit = pending(member)
+    member.produce(B)
+    (offset,) = member.start()
+    told = member.fail(offset)
+    (stop,) = [
+        append
+        for append in told
+        if isinstance(append, actions.Append)
+        and any(isinstance(decode_key(key), StopKey) for key, _ in append.entries)
+    ]
+    assert stop.entries
+    assert member.core.state.membership.stop
+    assert pending(member) is commit
 
 
 def test_since_when_a_read_of_the_log_waits_is_counted(member: TableMember) -> None:

@@ -68,6 +68,16 @@ def test_bytes_are_bounded_as_well() -> None:
     assert member.core.output_bound.holds
 
 
+def test_outputs_that_wait_are_counted_until_their_commit_has_ended() -> None:
+    member = crowded(outputs=3)
+    counters = member.core.state.counters
+    member.after(1_000)
+    assert (counters.outputs_waiting, counters.output_bytes_waiting) == (3, 3_000)
+    member.let_go()
+    member.after(1_000)
+    assert (counters.outputs_waiting, counters.output_bytes_waiting) == (0, 0)
+
+
 def test_an_open_circuit_begins_no_probe_at_the_bound() -> None:
     member = crowded(outputs=0, circuit_keys=2, circuit_open_ms=1_000)
     running_now = [member._begin(member.core.lanes.begin()) for _ in range(6)]

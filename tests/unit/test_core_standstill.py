@@ -6,6 +6,7 @@ import pytest
 
 from assignors import WHOLE, TopicPartition
 from coop_consumer.core import actions, events
+from coop_consumer.core.blocked_read import Blockage
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember
 
@@ -120,6 +121,18 @@ def test_a_log_that_is_not_read_gets_a_new_reader_if_the_broker_answers() -> Non
     read = member.told(actions.ReadLog)[-1]
     member.tell(member.read(0, read.read))
     assert member.told(actions.RangesAssigned)
+
+
+def test_a_log_reader_that_waits_for_a_transaction_is_left_alone_while_it_says_so() -> None:
+    """A new client would wait as well, and count its wait from the beginning."""
+    member = TableMember(exactly_once=True, kept_back={actions.ReadLog})
+    member.assign(WHOLE)
+    for waited_s in range(120):
+        member.tell(events.ReadBlocked(Blockage(0, 17, waited_s * 1_000, [])))
+        wait(member, 1)
+    assert not member.told(actions.RenewLogReader)
+    wait(member, 60)  # it says nothing any more
+    assert len(member.told(actions.RenewLogReader)) == 1
 
 
 def test_since_when_a_transaction_holds_up_the_input_is_counted_and_told_after_a_minute(

@@ -62,6 +62,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.ForeignProtocolError("billing"),
         errors.ContractMismatchError("M2", "ordering=none", "ordering=key"),
         errors.VersionMismatchError("M2", "subscription: version 3 is newer than 2"),
+        errors.ClientVersionError("M2", "librdkafka 3.0 writes it in another form"),
         errors.IndividualCommitNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF),
         errors.TopicRangeFetchNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF),
         errors.ConsumerRangeFetchNotAcceptedError("billing", "M1", "orders", 3, LOWER_HALF),

@@ -11,8 +11,11 @@ from kafka import errors as kafka_errors
 from kafka.protocol.metadata import FindCoordinatorResponse
 
 from coop_consumer.core.blocked_read import RunId
+from coop_consumer.errors import AuthorizationError
 from coop_consumer.kafka import init_producer
 from coop_consumer.kafka.membership import fencing
+from coop_consumer.kafka.membership.coordinator import Coordinator
+from coop_consumer.kafka.membership.errors import in_our_words
 
 DEAD = RunId("m1", 6)
 
@@ -22,15 +25,19 @@ class Brokers:
 
     group_id = "billing"
 
-    def __init__(self, *errors: type[Exception], is_old: bool = False) -> None:
+    def __init__(
+        self, *errors: type[Exception], is_old: bool = False, states: tuple[str, ...] = ()
+    ) -> None:
         self._errors = list(errors)
+        self._states = [*states, "Stable"]
         self.is_old = is_old
         self.inits = 0
 
     async def asked(self, request: Any, *, node_id: int | None = None, **_: object) -> Any:
         match type(request).__name__:
             case "DescribeGroupsRequest":
-                group = SimpleNamespace(error_code=0, group_state="Stable", members=[])
+                state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+                group = SimpleNamespace(error_code=0, group_state=state, members=[])
                 return SimpleNamespace(groups=[group])
             case "FindCoordinatorRequest":
                 assert request.key == "coop-m1"
@@ -46,8 +53,12 @@ class Brokers:
         """No time passes."""
 
 
-def fenced(brokers: Any) -> list[RunId]:
-    return asyncio.run(fencing.fence(brokers, {DEAD}, lambda run: f"coop-{run.member}"))
+def fenced(brokers: Any) -> list[RunId] | None:
+    return asyncio.run(fencing.fence(brokers, {DEAD}, id_of))
+
+
+def id_of(run: RunId) -> str:
+    return f"coop-{run.member}"
 
 
 def test_markers_on_their_way_and_a_coordinator_that_moves_are_waited_for() -> None:
@@ -73,8 +84,26 @@ def test_markers_that_cannot_be_written_are_not_waited_for_for_ever(
 
 def test_a_missing_right_is_told_at_once() -> None:
     brokers = Brokers(kafka_errors.TransactionalIdAuthorizationFailedError)
-    with pytest.raises(kafka_errors.TransactionalIdAuthorizationFailedError):
+    with pytest.raises(kafka_errors.TransactionalIdAuthorizationFailedError) as raised:
         fenced(brokers)
+    assert brokers.inits == 1
+    settings = {"group_id": "g", "bootstrap_servers": "b:9092", "sasl_plain_username": "ann"}
+    told = in_our_words(raised.value, settings, "m2")
+    assert isinstance(told, AuthorizationError)
+    assert str(told).startswith("transactional.id coop-m1: user ann may not write.")
+
+
+def test_a_group_that_is_not_stable_is_asked_until_it_is() -> None:
+    """One that was killed may come back meanwhile, and the others wait for its transaction."""
+    unsettled = ("PreparingRebalance", "CompletingRebalance")
+    assert fenced(Brokers(kafka_errors.NoError, states=unsettled)) is None
+    brokers: Any = Brokers(kafka_errors.NoError, states=unsettled)
+
+    async def patiently(send: Any) -> Any:
+        return await send()
+
+    brokers._patiently, brokers._net = patiently, SimpleNamespace(sleep=brokers.pause)
+    assert asyncio.run(Coordinator.fence(brokers, {DEAD}, id_of)) == [DEAD]
     assert brokers.inits == 1
 
 

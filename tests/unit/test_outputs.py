@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import pickle
+from ctypes import c_longlong
 from typing import Any
 
 import pytest
 
 from assignors import WHOLE
+from coop_consumer import Worker
 from coop_consumer.core import actions
 from coop_consumer.core.effects import Output
 from coop_consumer.core.outputs import FRAME_BYTES, ChildOutputs, Outputs, OutputTopic
 from coop_consumer.core.record import Record
 from coop_consumer.errors import MisuseError, RecordTooLargeError
+from coop_consumer.executors.child import Sent, _ChildsSide, parcel
 from tests.unit.core_member import TableMember
 
 TOPICS = {
@@ -151,3 +154,41 @@ def test_a_child_process_keeps_what_is_sent_until_the_record_has_ended(
         there.send(copied, "totals", b"k", b"after")
     with pytest.raises(MisuseError, match="not declared"):
         there.send(copied, "elsewhere", b"k", b"after")
+
+
+class SendsThere(Worker):
+    """Sends the offset of each record, from a child process."""
+
+    def __init__(self, outputs: ChildOutputs) -> None:
+        self.sent = outputs
+
+    def process(self, record: Record) -> None:
+        self.sent.send(record, "totals", record.key, str(record.offset))
+
+    def process_batch(self, records: Any) -> None:
+        for record in records:
+            self.process(record)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_child_tells_what_a_record_has_sent_before_it_counts_it_as_done(
+    member: TableMember, outputs: Outputs, kind: type
+) -> None:
+    """The other way round, a record would be done without its outputs if the child died then."""
+    member.produce(b"b", b"c")
+    member.start()
+    records = [record for _, record, _ in member.running.values()]
+    there = pickle.loads(pickle.dumps(outputs))  # noqa: S301
+    progress, told = c_longlong(-1), []
+
+    class Pipe:
+        def send(self, message: object) -> None:
+            if isinstance(message, Sent):
+                told.append((message.number, progress.value))
+
+    pipe: Any = Pipe()
+    side = _ChildsSide(SendsThere(there), pipe, pipe, progress)
+    side._open = there.open
+    side._work_off(kind(parcel(n, record) for n, record in enumerate(records)))
+    assert len(told) == len(records) == 3
+    assert all(counted <= number for number, counted in told), told

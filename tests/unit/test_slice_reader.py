@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +12,10 @@ from confluent_kafka import KafkaError, KafkaException
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.config.config import PREFETCH_KBYTES
-from coop_consumer.errors import BrokerUnreachableError, DataLossError
-from coop_consumer.kafka import clients, slice_reader
+from coop_consumer.errors import BrokerUnreachableError, DataLossError, LogBlockedError
+from coop_consumer.kafka import clients, open_transactions, slice_reader
 from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.status.open_transaction import OpenTransaction
 from offsets import OffsetRange
 
 CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
@@ -45,6 +46,7 @@ class Broker:
         self.now_s, self.answers = 1_000.0, list(answers)
         self.is_away, self.is_back = True, False
         self.partitions = {0}
+        self.end = 5  # the last stable offset is 5
         self.key = b""
         self.prefetched: list[int | None] = []
         self.assigned: list[int] = []
@@ -54,8 +56,11 @@ class Broker:
             get_watermark_offsets=self._watermarks,
             list_topics=self._topics,
         )
+        asker = SimpleNamespace(close=lambda: None, get_watermark_offsets=self._all)
 
         def make(settings: dict[str, Any], **_: object) -> Any:
+            if settings["isolation.level"] == "read_uncommitted":
+                return asker
             self.prefetched.append(settings.get("queued.min.messages"))
             return consumer
 
@@ -84,6 +89,9 @@ class Broker:
         if self.is_away:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         return 0, 5
+
+    def _all(self, *_: object) -> tuple[int, int]:
+        return self._watermarks()[0], self.end
 
     def _topics(self, *_: object) -> Any:
         self._watermarks()
@@ -137,6 +145,22 @@ def test_a_log_that_ends_too_early_was_cut_off_if_a_broker_says_so(
     with pytest.raises(error):
         [*offsets(patience_s=300.0)]
     assert it.now_s == 1_000 + (310 if is_away else 70)
+
+
+def test_a_transaction_that_hides_the_rest_is_no_loss_and_is_named(
+    broker: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever believes in a loss moves the group, and what was done is done again."""
+
+    def told(_: Config, ends: Mapping[TopicPartition, tuple[int, int]]) -> Any:
+        return {tp: OpenTransaction(tp, *at, "b:9092", 0, "coop-m1") for tp, at in ends.items()}
+
+    monkeypatch.setattr(open_transactions, "open_transactions", told)
+    it = broker(*range(5), EOF)
+    it.is_away, it.end = False, 12
+    with pytest.raises(LogBlockedError, match=r"transactional\.id coop-m1 has been undecided at"):
+        [*offsets(patience_s=300.0)]
+    assert it.now_s == 1_070
 
 
 def test_large_keys_are_prefetched_in_small_numbers_as_librdkafka_does_not_count_them(

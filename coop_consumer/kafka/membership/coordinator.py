@@ -51,6 +51,9 @@ log = logging.getLogger(__name__)
 _LET_GO_POLL_S = 0.01
 """How often a join looks whether the listener has let go of everything."""
 
+_SETTLES_S = 0.1
+"""How often a fence looks whether the group is stable."""
+
 _EVICTED = "the group no longer knows this member: its session expired, or it was removed"
 TAKEN_OVER = "another process has joined under this name"
 _LEFT_BEHIND = "the group went on to another generation without this member"
@@ -334,8 +337,12 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
     async def fence(
         self, undecided: Collection[RunId], id_of: Callable[[RunId], str]
     ) -> Sequence[RunId]:
-        """See `fencing.fence`; repeats it while its failure may pass."""
-        found: Sequence[RunId] = await self._patiently(lambda: fence(self, undecided, id_of))
+        """See `fencing.fence`; repeats it until the group is stable, and if a failure may pass."""
+        found: Sequence[RunId] | None = None
+        while found is None:
+            found = await self._patiently(lambda: fence(self, undecided, id_of))
+            if found is None:
+                await self._net.sleep(_SETTLES_S)
         return found
 
     async def asked(

@@ -21,6 +21,13 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 
+_RIGHTS = {
+    kafka_errors.GroupAuthorizationFailedError: ("group {group}", "read"),
+    kafka_errors.TopicAuthorizationFailedError: ("topic {subject}", "read"),
+    kafka_errors.TransactionalIdAuthorizationFailedError: ("transactional.id {subject}", "write"),
+}
+"""Of each refusal the resource and the operation."""
+
 
 class StaleError(Exception):
     """A commit names a generation that is not the one held."""
@@ -52,10 +59,10 @@ def in_our_words(  # noqa: PLR0911 - a table
             return FencedError(member, settings["group_instance_id"] or "")
         case kafka_errors.InconsistentGroupProtocolError() | kafka_errors.GroupIdNotFoundError():
             return ForeignProtocolError(group)
-        case kafka_errors.GroupAuthorizationFailedError():
-            return AuthorizationError(f"group {group}", "read", user)
-        case kafka_errors.TopicAuthorizationFailedError():
-            return AuthorizationError(f"topic {_subject(error)}", "read", user)
+        case kafka_errors.AuthorizationError() if type(error) in _RIGHTS:
+            resource, operation = _RIGHTS[type(error)]
+            where = resource.format(group=group, subject=_subject(error))
+            return AuthorizationError(where, operation, user)
         case kafka_errors.SaslAuthenticationFailedError():
             return AuthorizationError(f"cluster {bootstrap}", "authenticate", user)
         case kafka_errors.InvalidSessionTimeoutError():

@@ -26,10 +26,10 @@ _STABLE = "Stable"
 
 async def fence(
     coordinator: Coordinator, undecided: Collection[RunId], id_of: Callable[[RunId], str]
-) -> list[RunId]:
+) -> list[RunId] | None:
     """Fence those of these runs that are not in the group; returns them.
 
-    Nobody is fenced while the group is not stable: who comes and goes is not known then.
+    None: nobody is fenced, as the group is not stable. Who comes and goes is not known then.
 
     Args:
         coordinator: Of a member.
@@ -39,7 +39,10 @@ async def fence(
     Raises:
         KafkaError: kafka-python's, such as for a missing right.
     """
-    runs = to_fence(undecided, await _runs_in(coordinator))
+    members = await _runs_in(coordinator)
+    if members is None:
+        return None
+    runs = to_fence(undecided, members)
     for run in runs:
         await end_transaction(coordinator, id_of(run))
     return runs
