@@ -17,19 +17,26 @@ from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
 from offsets import Committed
 
+MAIN, CATCH_UP, APART = 0, 1, 2
+"""Which Consumer fetches a stream: the main one, the one of what catches up, or from `APART` on one
+of a hot hash."""
+
+APART_MAX = 4
+"""So many hot hashes of a member may have a Consumer each."""
+
 
 class StartStream(NamedTuple):
     """Fetch a partition from an explicit offset.
 
     Attributes:
-        catch_up: It has a consumer of its own.
+        consumer: Which Consumer fetches it; each has at most one stream of a partition.
         others_follow: Partitions of the same assignment are about to start.
     """
 
     tp: TopicPartition
     stream: int
     offset: int
-    catch_up: bool
+    consumer: int
     others_follow: bool = False
 
 
@@ -41,8 +48,18 @@ class StopStream(NamedTuple):
 
 
 class HoldFetch(NamedTuple):
-    """Stop consuming (True) or go on (False): the lanes are full, or have room again."""
+    """Stop consuming (True) or go on (False): the lanes are full, or have room again.
 
+    It is not about streams of hot hashes: `HoldApart` is.
+    """
+
+    hold: bool
+
+
+class HoldApart(NamedTuple):
+    """The same for the stream of one hot hash."""
+
+    consumer: int
     hold: bool
 
 
@@ -54,12 +71,9 @@ class AskEnds(NamedTuple):
 
 
 class RenewFetch(NamedTuple):
-    """Leave the Consumer of all main (or catch-up) streams to itself, and make a new one.
+    """Leave a Consumer to itself, and make a new one for the streams that follow."""
 
-    The streams that follow are for the new one.
-    """
-
-    catch_up: bool
+    consumer: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +281,7 @@ Action = (
     StartStream
     | StopStream
     | HoldFetch
+    | HoldApart
     | AskEnds
     | RenewFetch
     | RenewLogReader

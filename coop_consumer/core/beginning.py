@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
-from coop_consumer.core.actions import Fence, Level
+from coop_consumer.core.actions import APART_MAX, Fence, Level
 from coop_consumer.core.agreement import AgreementState
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.commits import next_entries
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from offsets import TenureRecord
 
 _RESEND_MS = 200
+
+FAR = 10_000
+"""A single hash so many offsets behind others was hot where it comes from."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,14 +66,47 @@ class Beginnings:
             claimed = self.claims.claimed(partition, item.waits, item.ranges)
             blocked = {r.lo for r in claimed if r.size == 1}
             blocked |= {h for h in here if any(h in r for r in item.ranges)}
-            apart = union(r for r in claimed if r.size > 1)
-            ranges = subtract(item.ranges, apart)
+            free = subtract(item.ranges, union(r for r in claimed if r.size > 1))
             rest = item.ranges
-            if without(ranges, blocked):
-                self._begin_tenure(partition, ranges, item.waits, blocked)
-                rest = intersect(item.ranges, apart)
+            for part in self._parts(partition, free) if without(free, blocked) else ():
+                if without(part, blocked):
+                    self._begin_tenure(partition, part, item.waits, blocked)
+                    rest = subtract(rest, part)
             if rest:
                 partition.waiting.append(WaitingRanges(rest, item.waits, item.since_ms))
+
+    def _parts(
+        self, partition: Partition, ranges: tuple[KeyRange, ...]
+    ) -> list[tuple[KeyRange, ...]]:
+        """The ranges of the tenures to begin: each hot hash has its own, all others share one."""
+        hot = self._hot(partition, ranges)
+        return [without(ranges, hot), *((KeyRange(it, it),) for it in sorted(hot))]
+
+    def _hot(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> set[int]:
+        """Hashes that are hot, here or where they come from.
+
+        Those from elsewhere are far behind all others. In one tenure these would wait for them.
+        """
+        pieces = [fact for r in ranges for fact in self._progress(partition).clip(r)]
+        far = max(fact.next_offset for fact in pieces) - FAR
+        room = APART_MAX - sum(len(it.hot) for it in self.state.partitions.values())
+        for fact in pieces:
+            key_hash = fact.range.lo
+            is_behind = fact.range.size == 1 and fact.stable < far and len(pieces) > 1
+            if is_behind and room > 0 and key_hash not in partition.hot:
+                partition.hot.add(key_hash)
+                room -= 1
+        return {h for h in partition.hot if any(h in r for r in ranges)}
+
+    @staticmethod
+    def _progress(partition: Partition) -> PartitionProgress:
+        """What is done, also by the committed offset."""
+        agreement, store = partition.agreement, partition.store
+        epoch, committed = agreement.epoch, agreement.committed
+        progress = partition.progress_in(epoch)
+        if committed is not None and store.tagged_epoch(committed) == epoch:  # so it is a fact
+            progress.merge(RangeProgress(WHOLE, committed.offset))
+        return progress
 
     def _begin_tenure(
         self,
@@ -85,10 +121,7 @@ class Beginnings:
             f"{agreement.epoch}, log epoch {store.epoch}"
         )
         blocked = {h for h in blocked if any(h in r for r in ranges)}
-        epoch, committed = agreement.epoch, agreement.committed
-        progress = partition.progress_in(epoch)
-        if committed is not None and store.tagged_epoch(committed) == epoch:  # so it is a fact
-            progress.merge(RangeProgress(WHOLE, committed.offset))
+        epoch, progress = agreement.epoch, self._progress(partition)
         tenure = Tenure(
             tp=partition.tp,
             key=state.new_tenure_key(partition),

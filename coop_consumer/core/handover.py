@@ -124,6 +124,12 @@ class Handover:
         self.intake.drop_void()
         self._wait_for_claims(partition)
 
+    def move_apart(self, partition: Partition, tenure: Tenure, key_hash: int) -> None:
+        """Give a hot hash up, and begin it anew in a tenure of its own; see `hot`."""
+        partition.hot.add(key_hash)
+        self.endings.give_up(partition, tenure, (KeyRange(key_hash, key_hash),))
+        self._wait_for_claims(partition)
+
     def lose_all(self) -> None:
         """We were evicted: give everything up; running handlers drain as in any handover."""
         for partition in self.state.partitions.values():

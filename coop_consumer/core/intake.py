@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import mmh3
 
 from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
+from coop_consumer.core.actions import APART
 from coop_consumer.core.lane import HELD, Entry, Lane, hash_of, records_of
 from coop_consumer.core.record import (
     LARGE,
@@ -123,7 +124,7 @@ class Intake:
             partition.end_offset = event.end
         elif event.end > partition.end_offset:
             partition.end_offset = -1
-        if partition.catch_up is not None:
+        if len(partition.streams) > 1 or stream.consumer >= APART:
             self.streams.rearrange(partition)
         return None
 
@@ -376,7 +377,7 @@ class Intake:
         """
         running = self.give_up(tenure, tenure.ranges)
         tenure.begin_anew(map(hash_of, running), offset)
-        assert partition.main is None, f"I10: {partition.tp} is fetched while it begins anew"
+        assert not partition.streams, f"I10: {partition.tp} is fetched while it begins anew"
 
     def drop_void(self) -> None:
         """Drop what was collected of tenures that are void since."""

@@ -29,6 +29,7 @@ from coop_consumer.core.ending import Endings
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.freeing import Freeing
 from coop_consumer.core.handover import Handover
+from coop_consumer.core.hot import HotHashes
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
 from coop_consumer.core.log_reading import LogReading
@@ -126,6 +127,7 @@ class MemberCore:
         self.waits = Waits(state, self.notices)
         self.announcing = Announcing(state, self.outbox, static)
         self.pressure = Pressure(state, self.handover)
+        self.hot = HotHashes(state, self.handover, self.intake.streams)
         self.commits = Commits(state, self.outbox, self.reading)
         self.mirror = Mirror(state)
         self.clearing = Clearing(state, self.outbox, self.reading)
@@ -318,6 +320,7 @@ class MemberCore:
             self.commits.commit_due(now=state.membership.closing)
         self._look_after_led()
         self.requests.answer_due()
+        self.hot.look()
         self.pressure.hold_or_resume()
         self.settling.follow_due()
         self.withdrawal.answer_due()

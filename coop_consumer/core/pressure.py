@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
 from coop_consumer.core.lane import HELD, RUNNING, Lane
+from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ READY_MS = 100
 
 _READY_PER_WORKER = 8
 _RATE_FADES = 0.7
-_RESUME_SHARE = 0.5
 _RECOUNT_SHARE = 0.05
 """Lanes are counted anew only once this share of the bound has come or gone."""
 _RECOUNT_MS = 1_000
@@ -71,7 +71,7 @@ class Pressure:
         """Stop fetching at a bound; go on when half of it is free again."""
         pending = self._state.pending()
         self._watch_wall(pending)
-        full = self._is_full(pending, _RESUME_SHARE if self.holding else 1.0)
+        full = self._is_full(pending, RESUME_SHARE if self.holding else 1.0)
         if full != self.holding:
             self.holding = full
             self._state.actions.append(HoldFetch(full))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.actions import MAIN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,7 +44,7 @@ def is_caught_up(state: MemberState) -> bool:
     return state.membership.is_member and all(
         not partition.waiting
         # Without a fetch its end is not looked at.
-        and (partition.main is not None or partition.tp in state.load.paused)
+        and (MAIN in partition.streams or partition.tp in state.load.paused)
         and partition.end_offset >= 0
         and all(t.begun and t.tracker.stable >= partition.end_offset for t in partition.tenures)
         for partition in state.partitions.values()

@@ -13,7 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.actions import AskEnds, Level, RenewFetch, RenewLogReader
+from coop_consumer.core.actions import (
+    APART,
+    CATCH_UP,
+    MAIN,
+    AskEnds,
+    Level,
+    RenewFetch,
+    RenewLogReader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +37,7 @@ SILENT_MS = 15_000
 """So long may nothing come before the broker is asked, and so long again after its answer."""
 _UNDECIDED_MS = 60_000
 _AGAIN_MS = 600_000
+_KINDS = {MAIN: "main", CATCH_UP: "catch-up"}
 
 
 @dataclass(slots=True, eq=False)
@@ -62,21 +71,20 @@ class Standstill:
         for view in state.views.values():
             if view.following and view.current:  # perhaps nothing comes, perhaps its reader is dead
                 self.reading.read(view)
-        partitions = [p.tp for p, _, stream in self._fetched() if stream in silent]
+        partitions = [p.tp for p, stream in self._fetched() if stream in silent]
         views = [view.log_partition for view in state.views.values() if view in silent]
         if partitions or views:
             state.actions.append(AskEnds(partitions, views))
 
-    def _fetched(self) -> Iterator[tuple[Partition, bool, Stream]]:
+    def _fetched(self) -> Iterator[tuple[Partition, Stream]]:
         for partition in self.state.partitions.values():
-            if partition.main is not None:
-                yield partition, False, partition.main
-            if partition.catch_up is not None:
-                yield partition, True, partition.catch_up
+            for stream in partition.streams.values():
+                yield partition, stream
 
     def _positions(self) -> Iterator[tuple[Stream | LogView, int]]:
-        if not self.pressure.holding:
-            for _, _, stream in self._fetched():
+        for _, stream in self._fetched():
+            is_held = stream.is_held if stream.consumer >= APART else self.pressure.holding
+            if not is_held:
                 yield stream, stream.next_offset
         for view in self.state.views.values():
             if view.asked != view.complete:
@@ -112,16 +120,17 @@ class Standstill:
 
         A Consumer that lies at an end may be dead, too, and has not told of it: the broker has.
         """
-        for partition, catch_up, stream in self._fetched():
-            if not catch_up and event.ends.get(partition.tp) == stream.next_offset:
+        for partition, stream in self._fetched():
+            is_at_end = event.ends.get(partition.tp) == stream.next_offset
+            if stream.consumer == MAIN and is_at_end:
                 partition.end_offset = stream.next_offset
-        kinds = {
-            catch_up
-            for partition, catch_up, stream in self._fetched()
+        stuck_consumers = {
+            stream.consumer
+            for partition, stream in self._fetched()
             if self._is_stuck(stream, stream.next_offset, event.ends.get(partition.tp, -1))
         }
-        for catch_up in sorted(kinds):
-            self._renew_fetch(catch_up=catch_up)
+        for consumer in sorted(stuck_consumers):
+            self._renew_fetch(consumer)
         stuck = [
             view
             for view in self.state.views.values()
@@ -143,18 +152,18 @@ class Standstill:
             self._behind[thing] = at
         return False
 
-    def _renew_fetch(self, *, catch_up: bool) -> None:
-        state = self.state
+    def _renew_fetch(self, consumer: int) -> None:
+        state, kind = self.state, _KINDS.get(consumer, "hot key's")
         state.counters.renewed += 1
         state.report(
             Level.WARNING,
-            f"the {'catch-up' if catch_up else 'main'} fetch has brought nothing for "
+            f"the {kind} fetch has brought nothing for "
             f"{2 * SILENT_MS // 1_000} s, though the broker has more: it gets a new client and "
             "goes on where it was. Nothing is lost.",
         )
-        state.actions.append(RenewFetch(catch_up))
-        for partition, is_catch_up, stream in list(self._fetched()):
-            if is_catch_up == catch_up:
+        state.actions.append(RenewFetch(consumer))
+        for partition, stream in list(self._fetched()):
+            if stream.consumer == consumer:
                 self.streams.restart(partition, stream)
 
     def _renew_reader(self) -> None:

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from offsets import Attempt, PartitionProgress, PartitionStore
 
 
+_APART_RECORDS, _APART_SHARE = 1_024, 1 / 16
+"""A worker runs up to 256 records of a key at a time, and the fetch answers long before it has run
+the rest."""
+
+RESUME_SHARE = 0.5
+"""What is held goes on once so much of its bound is left."""
+
+
 @dataclass(slots=True)
 class WaitingRanges:
     """Ranges assigned to us in which no tenure of ours has begun.
@@ -53,13 +61,17 @@ class Stream:
     """An uninterrupted fetch of one partition.
 
     Attributes:
+        consumer: Which Consumer fetches it, see `StartStream`.
         next_offset: All below was delivered; a batch must start here.
         tenures: Those that it feeds.
+        is_held: It is one of a hot hash, and its Consumer pauses. Written by `hot`.
     """
 
     number: int
+    consumer: int
     next_offset: int
     tenures: list[Tenure] = field(default_factory=list)
+    is_held: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -68,8 +80,8 @@ class Partition:
 
     Written by `handover` (`assigned`, `claims`, `waiting`), `withdrawal` (`unassign`), `claims`
     (waits that are over), `beginning` and `ending` (`waiting`, `tenures`, `draining`), `streams`
-    (`main`, `catch_up`), `intake`, `streams` and `data_loss` (`end_offset`), `data_loss`
-    (`topic_id`).
+    (`streams`), `hot` and `streams` (`hot`), `intake`, `streams` and `data_loss` (`end_offset`),
+    `data_loss` (`topic_id`).
 
     Attributes:
         view: The progress log's partition in which its history lies.
@@ -78,6 +90,8 @@ class Partition:
         waiting: What of `assigned` no tenure of ours has begun in.
         tenures: Begun, with ranges that we process.
         draining: Given up; handlers or the last record are still under way.
+        streams: Its fetches, each by its Consumer.
+        hot: Hashes of which so many records wait that they have a tenure and a stream of their own.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
         exactly_once: Only what was read in the log is known to be done.
         agreement: Which epoch counts.
@@ -91,8 +105,8 @@ class Partition:
     waiting: list[WaitingRanges] = field(default_factory=list)
     tenures: list[Tenure] = field(default_factory=list)
     draining: list[Tenure] = field(default_factory=list)
-    main: Stream | None = None
-    catch_up: Stream | None = None
+    streams: dict[int, Stream] = field(default_factory=dict)
+    hot: set[int] = field(default_factory=set)
     end_offset: int = -1
     exactly_once: bool = False
     agreement: Agreement = field(init=False)
@@ -117,6 +131,12 @@ class Partition:
     def processed(self) -> tuple[KeyRange, ...]:
         """The ranges of all tenures here."""
         return union(r for tenure in self.tenures for r in tenure.ranges)
+
+    def is_hot(self, tenure: Tenure) -> bool:
+        """Whether a tenure is one of a hot hash, and of nothing else."""
+        return len(tenure.ranges) == 1 and any(
+            tenure.ranges[0] == KeyRange(key_hash, key_hash) for key_hash in self.hot
+        )
 
     def hashes_at_work(self) -> set[int]:
         """Hashes at which a handler runs in this process, but for those that a person released."""
@@ -531,6 +551,15 @@ class MemberState(OwnRun):
     def bytes_held(self) -> int:
         """Bytes that all records take which are admitted and unfinished. O(1) as `pending`."""
         return self.load.bytes_waiting + int(self.pending() * self.overhead)
+
+    def apart_max(self) -> float:
+        """How many records of a hot hash may wait: a small share of each bound."""
+        each = self.bytes_held() / max(1, self.pending())
+        return min(
+            _APART_RECORDS,
+            self.config.max_num_ranges_held * _APART_SHARE,
+            self.config.max_bytes_key_range_cache * _APART_SHARE / max(1.0, each),
+        )
 
     def count_anew(self) -> None:
         """Something has happened that may change what is pending."""

@@ -1,10 +1,10 @@
 """The fetcher: Consumers turn streams into batches. One thread a Consumer makes all its calls.
 
 In: streams to start and stop, holds. Out: `Fetched` and `OutOfRange` events. The main Consumer
-fetches every partition once, however many ranges it feeds. A second Consumer serves ranges that
-catch up; it is made when first needed. While the member pauses it, a thread prefetches until it has
-something of every partition, and hands it on in turns. Upholds I7 and, with the core, I10: a stream
-starts at an explicit offset, and its batches join without a gap.
+fetches every partition once, however many ranges it feeds. Other Consumers serve ranges that catch
+up, and hot keys; each is made when first needed. While the member pauses it, a thread prefetches
+until it has something of every partition, and hands it on in turns. Upholds I7 and, with the core,
+I10: a stream starts at an explicit offset, and its batches join without a gap.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.config.config import PREFETCH_KBYTES
+from coop_consumer.core import actions
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import FetchBlocked, Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES, sampled_beside
@@ -50,6 +51,7 @@ _PREFETCHED_MAX = 100_000
 """librdkafka's prefetch in messages, unless `queued.min.messages` says otherwise."""
 _WORTH_IT = 4
 """A new client is worth it if it prefetches this many times fewer messages."""
+_PREFETCH_OF_ONE_KBYTES = 4_096
 _WATERMARK_TIMEOUT_S = 5.0
 
 _IN_TURN_CODES = (
@@ -121,6 +123,12 @@ def _prefetch_bytes(settings: Mapping[str, Any]) -> int:
     return int(settings.get("queued.max.messages.kbytes", PREFETCH_KBYTES)) * 1_024
 
 
+def of_one_key(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a client that fetches for one key: its handler is slower than any prefetch."""
+    prefetch = min(_PREFETCH_OF_ONE_KBYTES, _prefetch_bytes(settings) // 1_024)
+    return {**settings, "queued.max.messages.kbytes": prefetch}
+
+
 def waiting_messages(consumer: Consumer, count_max: int, timeout_s: float) -> list[Message]:
     """The messages that a Consumer has now; if none, wait for the first, and take those with it.
 
@@ -142,7 +150,7 @@ def _place_and_code(message: Message) -> tuple[tuple[str, int], int | None]:
 
 
 class Fetcher:
-    """Both Consumers of a member, behind the core's commands.
+    """The Consumers of a member, behind the core's commands.
 
     Args:
         settings: What `Config.data_plane()` returns.
@@ -165,32 +173,32 @@ class Fetcher:
         blocked: Callable[[FetchBlocked], None],
         name: str,
     ) -> None:
-        self._make = partial(FetchThread, settings, deliver, fatal, died, missing=missing)
-        self._make_main = partial(self._make, blocked=blocked)
-        self._name = name
-        self._main = self._make_main(name=name)
-        self._catch_up: FetchThread | None = None
+        self._settings, self._blocked, self._name = settings, blocked, name
+        self._make = partial(FetchThread, deliver=deliver, fatal=fatal, died=died, missing=missing)
+        self._threads = {actions.MAIN: self._new_thread(actions.MAIN)}
         self._of: dict[int, FetchThread] = {}
         self._held = False
 
-    def renew(self, *, catch_up: bool) -> None:
+    def _new_thread(self, consumer: int) -> FetchThread:
+        """The thread of a Consumer that has no streams yet."""
+        if consumer == actions.MAIN:
+            return self._make(self._settings, blocked=self._blocked, name=self._name)
+        if consumer == actions.CATCH_UP:
+            return self._make(self._settings, name=f"{self._name}-catch-up")
+        number = consumer - actions.APART + 1
+        return self._make(of_one_key(self._settings), name=f"{self._name}-hot-{number}")
+
+    def renew(self, consumer: int) -> None:
         """Abandon a Consumer that no longer works; streams begin on a new one."""
-        if catch_up and self._catch_up is not None:
-            self._catch_up.abandon()
-            self._catch_up = None
-        elif not catch_up:
-            self._main.abandon()
-            self._main = self._make_main(name=self._name)
-            self._main.hold(self._held)
+        if consumer in self._threads:
+            self._threads.pop(consumer).abandon()
 
     def start_stream(self, start: StartStream) -> None:
         """Fetch a partition; each Consumer has at most one stream of a partition."""
-        thread = self._main
-        if start.catch_up:
-            if self._catch_up is None:
-                self._catch_up = self._make(name=f"{self._name}-catch-up")
-                self._catch_up.hold(self._held)
-            thread = self._catch_up
+        thread = self._threads.get(start.consumer)
+        if thread is None:
+            thread = self._threads[start.consumer] = self._new_thread(start.consumer)
+            thread.hold(self._held and start.consumer < actions.APART)
         self._of[start.stream] = thread
         thread.start_stream(start)
 
@@ -201,15 +209,18 @@ class Fetcher:
     def hold(self, hold: bool) -> None:
         """Stop handing on, or continue. Unlike pause(), it keeps the prefetch."""
         self._held = hold
-        self._main.hold(hold)
-        if self._catch_up is not None:
-            self._catch_up.hold(hold)
+        for consumer, thread in self._threads.items():
+            if consumer < actions.APART:
+                thread.hold(hold)
+
+    def hold_apart(self, hold: actions.HoldApart) -> None:
+        """The same for the Consumer of one hot hash."""
+        self._threads[hold.consumer].hold(hold.hold)
 
     def close(self) -> None:
         """End the threads and close the consumers."""
-        for thread in (self._main, self._catch_up):
-            if thread is not None:
-                thread.close()
+        for thread in self._threads.values():
+            thread.close()
 
 
 class FetchThread(Consuming):

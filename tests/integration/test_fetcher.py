@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
+from coop_consumer.core import actions
 from coop_consumer.core.actions import StartStream
 from coop_consumer.core.events import Fetched, OutOfRange
 from coop_consumer.core.record import RECORD_BYTES
@@ -83,7 +84,7 @@ def look_ahead(thread: FetchThread, orders: Job) -> list[TopicPartition]:
     places = [TopicPartition(orders.topic, number) for number in range(3)]
     thread.hold(True)
     for number, tp in enumerate(places):
-        thread.start_stream(StartStream(tp, number, 0, catch_up=False))
+        thread.start_stream(StartStream(tp, number, 0, actions.MAIN))
     eventually(lambda: [tp in thread._ahead for tp in places], all)
     return places
 
@@ -110,7 +111,7 @@ def test_however_often_it_is_held_it_looks_only_so_far_ahead(
     with fetching(orders, taker) as thread:
         for number in range(2):
             tp = TopicPartition(orders.topic, number)
-            thread.start_stream(StartStream(tp, number, 0, catch_up=False))
+            thread.start_stream(StartStream(tp, number, 0, actions.MAIN))
         for _ in range(times):
             thread.hold(True)
             eventually(lambda: thread._ahead.size >= fetcher._AHEAD_BYTES_MAX)
@@ -125,7 +126,7 @@ def test_what_waits_of_a_stream_that_stops_is_never_handed_on(orders: Job) -> No
     with fetching(orders, taker) as thread:
         places = look_ahead(thread, orders)
         thread.stop_stream(places[0], 0)
-        thread.start_stream(StartStream(places[1], 3, 100, catch_up=False))
+        thread.start_stream(StartStream(places[1], 3, 100, actions.MAIN))
         thread.hold(False)
         events = taker.take_until_end(2, 3)
     assert {event.stream for event in events} == {2, 3}
@@ -175,7 +176,7 @@ def test_large_keys_and_headers_are_prefetched_in_small_numbers(
         producer.produce(orders.topic, b"v%d" % number, key, 0, headers=headers)
     producer.flush(WAIT_S)
     with fetching(orders, taker, **{"queued.max.messages.kbytes": 1_024}) as thread:
-        thread.start_stream(StartStream(TopicPartition(orders.topic, 0), 0, 0, catch_up=False))
+        thread.start_stream(StartStream(TopicPartition(orders.topic, 0), 0, 0, actions.MAIN))
         events = taker.take_until_end(0)
     assert [it.offset() for event in events for it in event.messages] == list(range(200))
     assert len(made) == 2

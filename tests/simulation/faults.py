@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.actions import CATCH_UP, MAIN
 from coop_consumer.core.events import CommitNow, Pause, Resume, Seek
 from coop_consumer.core.policies import Policies
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
@@ -280,7 +281,7 @@ class Faults:
         if shell is not None:
             self._world.happened("dead client")
             chance = self._scheduler.chance
-            shell.lose_client(reader=chance(0.5), catch_up=chance(0.2))
+            shell.lose_client(None if chance(0.5) else CATCH_UP if chance(0.2) else MAIN)
 
     # ---- the broker ----------------------------------------------------------------------------
 

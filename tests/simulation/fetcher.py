@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coop_consumer.core.actions import APART, CATCH_UP, MAIN
 from coop_consumer.core.events import Fetched, OutOfRange
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class _Stream:
     number: int
     position: int
     leader_epoch: int
-    catch_up: bool
+    consumer: int
     fetching: bool = False
     coming: Fetched | None = None
     log_end: int = 0
@@ -48,6 +49,7 @@ class SimFetcher:
             broker told of it there, and under which leader.
         bytes_at_hold: What came with the batch that reached a bound, or was on its way then; 0
             while the fetch is not held.
+        bytes_apart: What came with the last batch of each stream of a hot hash.
     """
 
     def __init__(self, world: World, shell: MemberShell) -> None:
@@ -55,31 +57,32 @@ class SimFetcher:
         self._shell = shell
         self._streams: dict[int, _Stream] = {}
         self._held = False
+        self._held_apart = set[int]()
         self._came: Fetched | None = None
-        self._dead = set[bool]()
+        self._dead = set[int]()
         self.last_batch: dict[TopicPartition, int] = {}
         self.seen: dict[TopicPartition, tuple[int, int]] = {}
         self.bytes_at_hold = 0
+        self.bytes_apart: dict[int, int] = {}
 
-    def die(self, *, catch_up: bool) -> None:
-        """Let one of the two clients return nothing any more, without an error."""
-        self._dead.add(catch_up)
+    def die(self, consumer: int) -> None:
+        """Let one of the clients return nothing any more, without an error."""
+        self._dead.add(consumer)
 
     def renew(self, action: actions.RenewFetch) -> None:
         """Start later streams on a new client."""
         self._world.happened("client renewed")
-        self._dead.discard(action.catch_up)
+        self._dead.discard(action.consumer)
 
     def start(self, action: actions.StartStream) -> None:
         """Fetch from an offset on."""
-        if action.catch_up:
-            self._world.happened("catch-up stream")
-        else:
+        if action.consumer == MAIN:
             self.seen.pop(action.tp, None)
+        else:
+            is_behind = action.consumer == CATCH_UP
+            self._world.happened("catch-up stream" if is_behind else "hot key")
         log = self._world.data[action.tp]
-        stream = _Stream(
-            log, action.stream, action.offset, log.leader_epoch, catch_up=action.catch_up
-        )
+        stream = _Stream(log, action.stream, action.offset, log.leader_epoch, action.consumer)
         self._streams[action.stream] = stream
         self._fetch_later(stream)
 
@@ -100,6 +103,20 @@ class SimFetcher:
             len(message) for batch in came if batch for message in batch.messages
         )
 
+    def hold_apart(self, action: actions.HoldApart) -> None:
+        """The same for the stream of a hot hash."""
+        if action.hold:
+            self._world.happened("hot key held")
+            self._held_apart.add(action.consumer)
+            return
+        self._held_apart.discard(action.consumer)
+        for stream in self._streams.values():
+            if stream.consumer == action.consumer:
+                self._fetch_later(stream)
+
+    def _is_held(self, stream: _Stream) -> bool:
+        return stream.consumer in self._held_apart if stream.consumer >= APART else self._held
+
     def _fetch_later(self, stream: _Stream) -> None:
         """One fetch at a time, so that batches join."""
         if not stream.fetching:
@@ -108,7 +125,8 @@ class SimFetcher:
 
     def _fetch(self, stream: _Stream) -> None:
         """Read the next batch; it is handed out later, even if the stream stops meanwhile."""
-        if self._held or stream.catch_up in self._dead or stream.number not in self._streams:
+        is_wanted = stream.number in self._streams and not self._is_held(stream)
+        if not is_wanted or stream.consumer in self._dead:
             stream.fetching = False
             return
         log, rng = stream.log, self._world.scheduler.rng
@@ -137,6 +155,8 @@ class SimFetcher:
 
     def _fetched(self, stream: _Stream, batch: Fetched) -> None:
         stream.fetching, stream.coming, stream.position = False, None, batch.end
+        if stream.consumer >= APART:
+            self.bytes_apart[stream.consumer] = sum(map(len, batch.messages))
         if stream.number in self._streams:
             self._came, self.last_batch[batch.tp] = batch, len(batch.messages)
             if batch.at_end or batch.end > self.seen.get(batch.tp, (-1, 0))[0]:

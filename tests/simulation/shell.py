@@ -277,7 +277,7 @@ class MemberShell:
             lines.append(
                 f"  {partition.tp}: epoch {agreement.epoch} {agreement.state.name}, "
                 f"committed {agreement.committed}, assigned {partition.assigned}, "
-                f"waiting {partition.waiting}, main {partition.main}, behind {partition.catch_up}"
+                f"waiting {partition.waiting}, hot {partition.hot}, streams {partition.streams}"
             )
             lines += [
                 f"    {t}: pending {sorted(t.pending)}, blocked {t.blocked.hashes}, "
@@ -544,6 +544,7 @@ class MemberShell:
             actions.StartStream: self.fetcher.start,
             actions.StopStream: self.fetcher.stop,
             actions.HoldFetch: self.fetcher.hold,
+            actions.HoldApart: self.fetcher.hold_apart,
             actions.ReadLog: lambda a: self._reader.read(a.log_partition, a.read),
             actions.FollowLog: lambda a: self._reader.follow(a.log_partition, follow=a.follow),
             actions.Append: self._append,
@@ -671,12 +672,12 @@ class MemberShell:
         self._world.checker.buffers.gone(self)
         self._ask(lambda: self._world.coordinator.leave(member_id))
 
-    def lose_client(self, *, reader: bool, catch_up: bool) -> None:
-        """Let a Consumer of the data, or that of the log, do nothing any more."""
-        if reader:
+    def lose_client(self, consumer: int | None) -> None:
+        """Let a Consumer of the data, or that of the log (None), do nothing any more."""
+        if consumer is None:
             self._reader.die()
         else:
-            self.fetcher.die(catch_up=catch_up)
+            self.fetcher.die(consumer)
 
     def _renew_reader(self) -> None:
         self._world.happened("client renewed")
@@ -722,7 +723,7 @@ class MemberShell:
 
     def _ends_told(self, event: events.EndsTold) -> None:
         for tp, end in event.ends.items():
-            stream = self.core.state.partitions[tp].main
+            stream = self.core.state.partitions[tp].streams.get(actions.MAIN)
             if stream is not None and stream.next_offset == end:
                 self.fetcher.told_of_end(tp, stream.number, end)
         self.handle(event)

@@ -184,7 +184,7 @@ class TableMember:
 
     def cut_off(self, end: int, position: int | None = None) -> list[actions.Action]:
         """`t-0` ends at `end`, below what its stream wants next: that, or `position`."""
-        stream = self.core.state.partitions[T0].main
+        stream = self.core.state.partitions[T0].streams[actions.MAIN]
         assert stream is not None
         if position is not None:
             stream.next_offset = position
@@ -236,10 +236,10 @@ class TableMember:
         return self.fetch()
 
     def fetch(self) -> list[actions.Action]:
-        """Each stream delivers all it has not delivered yet."""
+        """Each stream delivers all it has not delivered yet, but for a hot hash that is held."""
         first, end = len(self.seen), len(self.messages)
         partition = self.core.state.partitions[T0]
-        for stream in [s for s in (partition.main, partition.catch_up) if s is not None]:
+        for stream in [it for it in partition.streams.values() if not it.is_held]:
             start = self._delivered[stream.number]
             self._delivered[stream.number] = end
             batch = self.messages[start:end]

@@ -200,10 +200,11 @@ def test_a_range_that_moves_in_the_middle_of_a_lane_counts_each_record_once() ->
 def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_holder_ends() -> None:
     member = TableMember(max_num_ranges_held=10, max_num_ranges_to_commit=5, max_attempts=1)
     member.assign(WHOLE)
-    member.produce(b"stuck")
+    member.produce(b"stuck", b"too")
     member.start()
     member.fail(0)  # parked: whatever comes of this key waits
-    member.produce(*[b"stuck"] * 9)
+    member.fail(1)
+    member.produce(*[b"stuck", b"too"] * 4)
     (stopped,) = member.told(actions.StopStream)
     assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.LogLine))
     assert not holds(member), "other partitions go on"
@@ -211,6 +212,7 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     assert [tenure.record.walled for tenure in member.store.tenures()] == [10]
     member.messages += [SimMessage(0, 10, b"other")]
     decide(member, 0)
+    decide(member, 1)
     member.finish_all()
     started = member.told(actions.StartStream)[-1]
     assert started.stream != stopped.stream
@@ -232,7 +234,7 @@ def test_a_wall_that_is_met_again_and_again_is_told_once_a_minute_and_when_it_is
     member.assign(WHOLE)
     began_ms = member.now_ms
     while member.now_ms < began_ms + 90_000:
-        member.produce(*[b"k"] * 12)
+        member.produce(*[b"k", b"l"] * 6)
         member.finish_all()
         member.after(500)
     assert len(walls(member)) == 2, walls(member)

@@ -387,8 +387,8 @@ def test_a_far_behind_range_catches_up_by_a_stream_of_its_own_and_joins_the_main
     new.assign(LOW, HIGH, waits=(wait_for(claim, HIGH),), lead="m1")
     old.assign()
     new.hear_log()
-    starts = [(start.offset, start.catch_up) for start in new.told(actions.StartStream)]
-    assert starts == [(0, False), (0, True)]
+    starts = [(start.offset, start.consumer) for start in new.told(actions.StartStream)]
+    assert starts == [(0, actions.MAIN), (0, actions.CATCH_UP)]
     new.fetch()
     assert new.finish_all() == [1]
     assert [stop.stream for stop in new.told(actions.StopStream)] == [2]

@@ -12,6 +12,7 @@ import pytest
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.core import events
+from coop_consumer.core.actions import MAIN
 from coop_consumer.core.lane import Entry
 from coop_consumer.core.lane_tables import Straight
 from coop_consumer.core.lanes import KeyLanes
@@ -81,7 +82,7 @@ def test_a_record_whose_predecessor_ends_while_it_is_filed_is_ready_at_once() ->
     member.assign(WHOLE)
     member.produce(b"a")
     lanes = member.core.lanes
-    stream = member.core.state.partitions[T0].main
+    stream = member.core.state.partitions[T0].streams[MAIN]
     assert stream is not None
     message = EndsMeanwhile(0, 1, b"a")
     message.ends = [(lanes, lanes.begin())]

@@ -45,7 +45,7 @@ def test_one_that_has_more_gets_a_new_stream_on_a_new_client_where_the_last_one_
     streams = len(member.told(actions.StartStream))
     wait(member, 50, end=5)
     (renew,) = member.told(actions.RenewFetch)
-    assert not renew.catch_up
+    assert renew.consumer == actions.MAIN
     (begun,) = member.told(actions.StartStream)[streams:]
     assert begun.offset == 3
     member.messages += [SimMessage(0, 3, b"a"), SimMessage(0, 4, b"b")]
@@ -69,7 +69,7 @@ def test_a_client_that_dies_at_the_end_does_not_hide_that_all_is_done() -> None:
 
 
 def test_what_the_dead_one_brings_when_it_wakes_up_is_ignored(member: TableMember) -> None:
-    old = member.core.state.partitions[T0].main
+    old = member.core.state.partitions[T0].streams[actions.MAIN]
     assert old is not None
     wait(member, 50, end=5)
     member.tell(events.Fetched(T0, old.number, 3, 4, [SimMessage(0, 3, b"a")], at_end=False))

@@ -65,7 +65,7 @@ def test_a_position_beyond_the_end_begins_an_epoch_at_the_end() -> None:
 def test_data_loss_stops_the_member_where_the_policy_says_so() -> None:
     member = TableMember(on_data_loss="stop")
     member.assign(WHOLE)
-    stream = member.core.state.partitions[T0].main
+    stream = member.core.state.partitions[T0].streams[actions.MAIN]
     assert stream is not None
     member.tell(events.OutOfRange(T0, stream.number, low=5, high=9))
     member.after(200)
@@ -76,7 +76,7 @@ def test_data_loss_stops_the_member_where_the_policy_says_so() -> None:
 def test_what_retention_removed_is_counted_and_the_rest_goes_on() -> None:
     member = TableMember()
     member.assign(WHOLE)
-    stream = member.core.state.partitions[T0].main
+    stream = member.core.state.partitions[T0].streams[actions.MAIN]
     assert stream is not None
     member.tell(events.OutOfRange(T0, stream.number, low=5, high=9))
     assert member.core.state.counters.lost_to_retention == 5

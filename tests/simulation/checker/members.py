@@ -124,7 +124,8 @@ class MemberCheck:
                 f"I8: {shell.title} holds {held} records of {tp}; the wall is {wall}, and the "
                 f"batch that reached it had {came}"
             )
-        came, bound = shell.fetcher.bytes_at_hold, config.max_bytes_key_range_cache
+        came = shell.fetcher.bytes_at_hold + sum(shell.fetcher.bytes_apart.values())
+        bound = config.max_bytes_key_range_cache
         assert waiting < bound + max(came, 1), (
             f"I8: {shell.title} holds {waiting} bytes; the bound is {bound}, {came} were on their "
             "way when it was reached"

@@ -15,9 +15,9 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     """A fetch that begins anew leaves the end as it was seen last."""
     real = Streams._start
 
-    def start(streams: Streams, partition: Partition, offset: int, *, catch_up: bool) -> Stream:
+    def start(streams: Streams, partition: Partition, offset: int, consumer: int) -> Stream:
         end_offset = partition.end_offset
-        stream = real(streams, partition, offset, catch_up=catch_up)
+        stream = real(streams, partition, offset, consumer)
         partition.end_offset = end_offset
         return stream
 

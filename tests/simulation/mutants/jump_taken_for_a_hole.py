@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coop_consumer.core.actions import MAIN
 from coop_consumer.core.state import Partition
 from coop_consumer.core.streams import Streams
 from coop_consumer.core.tenure import Tenure
@@ -18,10 +19,10 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     real = Streams.feed
 
     def feed(streams: Streams, partition: Partition, tenure: Tenure) -> None:
-        if partition.main is None:
-            real(streams, partition, tenure)
+        if MAIN in partition.streams:
+            partition.streams[MAIN].tenures.append(tenure)
         else:
-            partition.main.tenures.append(tenure)
+            real(streams, partition, tenure)
 
     def cover(tracker: GapTracker, _: int, end: int) -> None:
         tracker.seen_to = max(tracker.seen_to, end)

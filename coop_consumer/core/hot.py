@@ -1,0 +1,132 @@
+"""Hot hashes: one whose records pile up gets a tenure and a stream of its own. Pure; upholds I8.
+
+In: what waits. Out: a tenure that gives the hash up and begins it anew, and holds of its stream. A
+key runs on one worker. If more of it comes than that worker does, its records would fill all room
+of its partition, and the fetch for all others would go at its pace. So its queue is forgotten, and
+its own stream brings the records again, as fast as they are run. The other keys go on in the main
+stream. A hash that has caught up joins that again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from assignors import KeyRange
+from coop_consumer.core.actions import APART, APART_MAX, HoldApart, Level
+from coop_consumer.core.state import RESUME_SHARE
+
+if TYPE_CHECKING:
+    from assignors import TopicPartition
+    from coop_consumer.core.handover import Handover
+    from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.streams import Streams
+    from coop_consumer.core.tenure import Tenure
+
+_NEAR = 0.7
+"""From this share of a bound on, hashes are counted: what is on its way has room above it."""
+_RECOUNT_SHARE = 0.05
+"""They are counted again once so much of the bound has come."""
+
+
+@dataclass(slots=True, eq=False)
+class HotHashes:
+    """Finds them, and holds their streams.
+
+    Args:
+        state: The member.
+        handover: Gives a hash a tenure of its own.
+        streams: Of all partitions.
+    """
+
+    state: MemberState
+    handover: Handover
+    streams: Streams
+    _counted: dict[TopicPartition, int] = field(
+        default_factory=dict
+    )  # what waited at the last count
+
+    def look(self) -> None:
+        """Hold or resume their streams, and look for another one if a bound is near."""
+        state, config = self.state, self.state.config
+        for partition in state.partitions.values():
+            if partition.hot:
+                self._hold_or_resume(partition)
+        pending = state.pending()
+        share = max(
+            pending / config.max_num_ranges_held,
+            state.bytes_held() / config.max_bytes_key_range_cache,
+        )
+        if share < _NEAR:
+            if self._counted:
+                self._counted = {}
+            return
+        if config.ordering != "key" or not state.membership.is_stable:
+            return
+        for partition in list(state.partitions.values()):
+            self._look_at(partition, share / pending)
+
+    def _look_at(self, partition: Partition, share_each: float) -> None:
+        """Move the hash apart that most of what waits in a partition is of.
+
+        Args:
+            partition: Where.
+            share_each: The share of a bound that one record takes.
+        """
+        tenures = [it for it in partition.tenures if it.begun and not partition.is_hot(it)]
+        waiting = sum(len(it.pending) for it in tenures)
+        counted = self._counted.get(partition.tp, 0)
+        if waiting * share_each < _NEAR / 2 or (waiting - counted) * share_each < _RECOUNT_SHARE:
+            return
+        self._counted[partition.tp] = waiting
+        counts = Counter[int]()
+        for it in tenures:
+            counts.update(it.pending.values())
+        key_hash, count = counts.most_common(1)[0]
+        if 2 * count <= waiting:
+            return  # many keys are behind: there are too few workers
+        tenure = next((it for it in tenures if any(key_hash in r for r in it.ranges)), None)
+        if tenure is not None and self._may_move(partition, tenure, key_hash):  # else it drains
+            self._counted[partition.tp] = 0
+            self.state.report(
+                Level.WARNING,
+                f"{partition.tp}: {count} of {waiting} records that wait are of one key, that of "
+                f"offset {self._first(tenure, key_hash)}. One worker runs it, so it is fetched by "
+                "itself from now on, at its pace; the other keys go on.",
+            )
+            self.handover.move_apart(partition, tenure, key_hash)
+
+    def _may_move(self, partition: Partition, tenure: Tenure, key_hash: int) -> bool:
+        """Whether the hash can have a stream of its own, and somebody gains by it."""
+        others = [it for it in self.state.partitions.values() if it is not partition and it.tenures]
+        alone = tenure.ranges == (KeyRange(key_hash, key_hash),)
+        hot = sum(len(it.hot) for it in self.state.partitions.values())
+        is_simple = tenure.sought is None and tenure.falls.suspicion is None
+        return (
+            hot < APART_MAX
+            and is_simple
+            and key_hash not in tenure.blocked.hashes
+            and bool(others or not alone or len(partition.tenures) > 1)
+        )
+
+    @staticmethod
+    def _first(tenure: Tenure, key_hash: int) -> int:
+        return next(offset for offset, it in tenure.pending.items() if it == key_hash)
+
+    # ---- their streams -------------------------------------------------------------------------
+
+    def _hold_or_resume(self, partition: Partition) -> None:
+        """Forget hashes that are ours no more; hold streams that have brought enough."""
+        state = self.state
+        partition.hot = {h for h in partition.hot if any(h in r for r in partition.assigned)}
+        self.streams.rearrange(partition)
+        is_full = state.bytes_held() >= state.config.max_bytes_key_range_cache
+        for stream in partition.streams.values():
+            if stream.consumer >= APART:
+                waiting = sum(len(tenure.pending) for tenure in stream.tenures)
+                enough = state.apart_max() * (RESUME_SHARE if stream.is_held else 1.0)
+                hold = waiting >= enough or (is_full and waiting > 0)
+                if hold != stream.is_held:
+                    stream.is_held = hold
+                    state.actions.append(HoldApart(stream.consumer, hold))
