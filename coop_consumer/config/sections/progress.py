@@ -126,8 +126,8 @@ class ProgressSettings:
     max_num_ranges_held: int = setting(
         60_000,
         "Unfinished records a member may hold of a partition, as each may leave a gap range. "
-        "At this wall its fetch stops until a tenth is done; other partitions continue. Before that, "
-        "a key that has most of them is fetched by itself, and the other keys go on.",
+        "At this wall its fetch stops until a tenth is done; other partitions continue. Before "
+        "that, a key that has most of them is fetched by itself, and the other keys go on.",
         "60,000 fill one progress record of 1 MB; beyond, it is split over several",
         low=1,
         high=1_000_000,
