@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NEAR = 0.7
 """From this share of a bound on, hashes are counted: what is on its way has room above it."""
 _RECOUNT_SHARE = 0.05
-"""They are counted again once so much of the bound has come."""
+"""They are counted again once so much of the bound has come or gone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +77,7 @@ class HotHashes:
         tenures = [it for it in partition.tenures if it.begun and not partition.is_hot(it)]
         waiting = sum(len(it.pending) for it in tenures)
         counted = self._counted.get(partition.tp, 0)
-        if waiting * share_each < _NEAR / 2 or (waiting - counted) * share_each < _RECOUNT_SHARE:
+        if waiting * share_each < _NEAR / 2 or abs(waiting - counted) * share_each < _RECOUNT_SHARE:
             return
         self._counted[partition.tp] = waiting
         counts = Counter[int]()

@@ -227,3 +227,16 @@ def test_other_keys_of_the_partition_do_not_wait_in_the_log_either() -> None:
     member.after(1_000)
     gaps = {it.ranges: sum(len(f.gaps) for f in it.record.facts) for it in member.store.tenures()}
     assert gaps[OTHERS] == 0
+
+
+def test_a_key_that_is_left_once_the_others_are_done_is_moved_then() -> None:
+    member = member_of()
+    produce(member, *[HOT, b"a", b"b", b"c", b"d", b"e"] * 75)
+    assert starts(member) == []
+    assert member.start() == [0, 1, 2, 3, 4, 5]
+    while others := [at for _, at in member.running if at > 0]:
+        for offset in others:
+            member.finish(offset)
+    member.fail(0)
+    settle(member)
+    assert starts(member) == [(0, APART)]
