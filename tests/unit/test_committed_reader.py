@@ -62,5 +62,5 @@ def test_the_end_moves_the_position_over_what_nobody_sees(reader: CommittedReade
 
 
 def test_a_beginning_that_is_gone_is_asked_for_once_more(reader: CommittedReader) -> None:
-    with pytest.raises(UnexpectedAnswerError, match="log-0 from offset 6: .*were removed"):
+    with pytest.raises(UnexpectedAnswerError, match=r"log-0 from offset 6: .*were removed"):
         taken(reader, 5, Message(5), Message(0, KafkaError._AUTO_OFFSET_RESET))
