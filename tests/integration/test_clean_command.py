@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.cli.app import app
+from coop_consumer.config import Config
 from coop_consumer.errors import ExitCode
+from coop_consumer.kafka.topics import LATEST, Topics
+from coop_consumer.patterns import cleaning
 from coop_consumer.patterns.seen import with_source
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
-from tests.support.stock import records_of
-from tests.support.topics import ADMIN_TIMEOUT_S
+from tests.support.stock import eventually, records_of
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 pytestmark = pytest.mark.integration
+
+
+NewProcess = Callable[[], None]
+
+
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> NewProcess:
+    """Forget what this process has seen in targets, as one that has just begun."""
+    return lambda: monkeypatch.setattr(cleaning, "_remembered", {})
 
 
 def clean(bootstrap: str, source: str, target: str, *options: str) -> Result:
@@ -100,6 +113,94 @@ def test_a_source_that_has_lost_records_is_told_and_another_name_goes_on(
     assert "reset" not in told.stderr, "there is no such group of members"
     assert rows(clean(bootstrap, source, target, "--name", f"{target}.again")) == [(0, 2, 1, 1)]
     assert values(bootstrap, target) == [b"0", b"1", b"2", b"5"]
+
+
+def test_what_open_transactions_have_written_comes_with_the_next_call(
+    bootstrap: str, topic: MakeTopic, group_id: str
+) -> None:
+    source, target = topic(), topic()
+    write(Producer({"bootstrap.servers": bootstrap}), source, [0, 1])
+    stranger = Producer({"bootstrap.servers": bootstrap, "transactional.id": group_id})
+    stranger.init_transactions(WAIT_S)
+    stranger.begin_transaction()
+    write(stranger, source, [2])
+    assert rows(clean(bootstrap, source, target)) == [(0, 2, 2, 0)]
+    stranger.commit_transaction(WAIT_S)
+    ends_at_4 = {TopicPartition(source, 0): 4}  # with its marker
+    topics = Topics(Config.from_dict({"bootstrap.servers": bootstrap, "group.id": group_id}))
+    eventually(lambda: topics.offsets(ends_at_4, LATEST, committed=True), ends_at_4.__eq__)
+    assert rows(clean(bootstrap, source, target)) == [(0, 1, 1, 0)]
+    assert values(bootstrap, target) == [b"0", b"1", b"2"]
+
+
+def test_a_target_that_was_made_again_gets_everything_again(
+    bootstrap: str, topic: MakeTopic, admin: AdminClient
+) -> None:
+    """Its place in the source is about copies that are gone."""
+    source, target = topic(), f"{topic()}-again"
+    write(Producer({"bootstrap.servers": bootstrap}), source, [0, 1, 1])
+    for _ in range(2):
+        eventually(lambda: is_made(admin, target))
+        assert rows(clean(bootstrap, source, target)) == [(0, 3, 2, 1)]
+        assert values(bootstrap, target) == [b"0", b"1"]
+        admin.delete_topics([target])[target].result(ADMIN_TIMEOUT_S)
+
+
+def is_made(admin: AdminClient, name: str) -> bool:
+    try:
+        create_topic(admin, name)
+    except KafkaException:  # the deletion of the one before is under way
+        return False
+    return True
+
+
+def test_a_process_that_knows_nothing_learns_of_the_target_what_is_there(
+    bootstrap: str, topic: MakeTopic, new_process: NewProcess
+) -> None:
+    source, target = topic(), topic()
+    write(Producer({"bootstrap.servers": bootstrap}), source, [*range(10)])
+    assert rows(clean(bootstrap, source, target)) == [(0, 10, 10, 0)]
+    new_process()
+    again = clean(bootstrap, source, target, "--name", f"{target}.again")
+    assert rows(again) == [(0, 10, 0, 10)]
+    new_process()  # it reads the target's offsets 6 to 10, the last of which is a marker
+    bounded = clean(bootstrap, source, target, "--name", f"{target}.third", "--look-back", "5")
+    assert rows(bounded) == [(0, 10, 6, 4)]
+
+
+def test_copies_above_a_strangers_open_transaction_are_not_overlooked(
+    bootstrap: str,
+    topic: MakeTopic,
+    group_id: str,
+    new_process: NewProcess,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = topic(), topic()
+    write(Producer({"bootstrap.servers": bootstrap}), source, [0, 1, 2])
+    stranger = Producer({"bootstrap.servers": bootstrap, "transactional.id": group_id})
+    stranger.init_transactions(WAIT_S)
+    stranger.begin_transaction()
+    copy, note = cleaning.copy_to, cleaning.note_records
+    written: list[int] = []
+
+    def copy_to(*given: Any) -> None:
+        if not written:
+            written.append(1)
+            write(stranger, target, [99])
+        copy(*given)
+
+    def note_records(*given: Any) -> None:
+        stranger.abort_transaction(WAIT_S)
+        note(*given)
+
+    monkeypatch.setattr(cleaning, "copy_to", copy_to)
+    assert rows(clean(bootstrap, source, target)) == [(0, 3, 3, 0)]
+    assert values(bootstrap, target) == [], "the stranger's transaction hides them"
+    new_process()
+    monkeypatch.setattr(cleaning, "note_records", note_records)
+    again = clean(bootstrap, source, target, "--name", f"{target}.again")
+    assert rows(again) == [(0, 3, 0, 3)]
+    assert values(bootstrap, target) == [b"0", b"1", b"2"]
 
 
 def test_what_cannot_be_cleaned_is_refused_with_the_option_that_helps(

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.errors import ConfigError, NoTransactionsError
+from coop_consumer.errors import ConfigError, MisuseError, NoTransactionsError
 from coop_consumer.patterns import (
     Checkpoint,
     ExclusiveProducer,
@@ -18,7 +18,7 @@ from coop_consumer.patterns import (
 )
 from tests.support.brokers import MakeBroker
 from tests.support.single_writers import ALL, Bench, Writer
-from tests.support.stock import committed, ends
+from tests.support.stock import committed, ends, eventually
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -34,13 +34,23 @@ def test_with_8_records_in_the_output_it_goes_on_at_8_whatever_the_end_is(
                     writer.put(position, b"copy %d" % position)
         with pytest.raises(ZeroDivisionError):
             fall_behind_a_copy(writer)
-    [end] = ends(admin, bench.output.topic, 1).values()
-    assert end == 8 + 1 + 3, "copies, one that is void, and three markers"
+    end = 8 + 1 + 3  # copies, one that is void, and three markers
+    eventually(lambda: [*ends(admin, bench.output.topic, 1).values()], [end].__eq__)
     with bench.make(ExclusiveProducer) as writer:
         assert writer.position == 8
         with writer.transaction():
             writer.put(8, b"copy 8")
     assert bench.values() == [b"copy %d" % position for position in range(9)]
+
+
+def test_a_position_that_is_done_is_refused_and_the_transaction_goes_on(bench: Bench) -> None:
+    with bench.make(ExclusiveProducer) as writer, writer.transaction():
+        writer.put(3, b"3")
+        for position in (3, 0):
+            with pytest.raises(MisuseError, match=r"comes after 3, and positions grow.*position 4"):
+                writer.put(position, b"again")
+        writer.put(7, b"7")
+    assert bench.values() == [b"3", b"7"]
 
 
 def fall_behind_a_copy(writer: ExclusiveProducer) -> None:

@@ -1,0 +1,66 @@
+"""What a reader of committed records makes of a batch of messages."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError
+
+from assignors import TopicPartition
+from coop_consumer.errors import UnexpectedAnswerError
+from coop_consumer.logs.kafka_reader import CommittedReader, _Found
+
+
+class Message:
+    """A record, or an event of the client."""
+
+    def __init__(self, offset: int, code: int | None = None) -> None:
+        self._offset, self._code = offset, code
+
+    def offset(self) -> int:
+        return self._offset
+
+    def error(self) -> KafkaError | None:
+        return None if self._code is None else KafkaError(self._code)
+
+    def key(self) -> bytes:
+        return b"key"
+
+    def value(self) -> bytes:
+        return b"%d" % self._offset
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("tag", b"of %d" % self._offset)]
+
+
+@pytest.fixture
+def reader() -> CommittedReader:
+    found = CommittedReader.__new__(CommittedReader)  # without clients
+    found._tp = TopicPartition("log", 0)
+    return found
+
+
+def taken(reader: CommittedReader, position: int, *messages: Message) -> tuple[list[int], int]:
+    begun = _Found([], [], position)
+    found = reader._with(begun, cast("Any", messages), "tag", 100)
+    assert found.tags == [b"of %d" % it.offset for it in found.records]
+    return [it.offset for it in found.records], found.position
+
+
+def test_what_was_fetched_before_the_client_was_assigned_anew_is_passed_over(
+    reader: CommittedReader,
+) -> None:
+    assert taken(reader, 5, Message(3), Message(4), Message(5), Message(7)) == ([5, 7], 8)
+    assert taken(reader, 5, Message(3), Message(4)) == ([], 5)
+
+
+def test_the_end_moves_the_position_over_what_nobody_sees(reader: CommittedReader) -> None:
+    end = Message(9, KafkaError._PARTITION_EOF)
+    assert taken(reader, 5, Message(5), end) == ([5], 9)
+    assert taken(reader, 5, Message(3), Message(4, KafkaError._PARTITION_EOF)) == ([], 5)
+
+
+def test_a_beginning_that_is_gone_is_asked_for_once_more(reader: CommittedReader) -> None:
+    with pytest.raises(UnexpectedAnswerError, match=r"log-0 from offset 6: .*were removed"):
+        taken(reader, 5, Message(5), Message(0, KafkaError._AUTO_OFFSET_RESET))
