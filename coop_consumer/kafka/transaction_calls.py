@@ -103,11 +103,13 @@ class TransactionCalls:
         assert self._producer is not None, "I9: no Producer has its epoch"
         return self._producer
 
-    def _said(self, call: Callable[[], object], otherwise: Said = Said.REFUSED) -> Said:
+    def _said(
+        self, call: Callable[[], object], otherwise: Said = Said.REFUSED, where: str = ""
+    ) -> Said:
         try:
             call()
         except KafkaException as error:
-            return self._of(error.args[0], f"transactional.id {self._id}", otherwise)
+            return self._of(error.args[0], where or f"transactional.id {self._id}", otherwise)
         return Said.DONE
 
     @property

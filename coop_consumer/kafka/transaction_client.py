@@ -183,7 +183,10 @@ class TransactionClient(TransactionCalls):
         member = encoded(self._group, action.metadata)
         number, entries = next(iter(action.appends.items()))
         at = Place(self._topic, number, self.offsets[len(entries) - 1] + 1)
-        return self._said(lambda: self._at_work.send_offsets_to_transaction([at], member, CALL_S))
+        return self._said(
+            lambda: self._at_work.send_offsets_to_transaction([at], member, CALL_S),
+            where=f"group {self._group}",
+        )
 
     # ---- what it says --------------------------------------------------------------------------
 
@@ -198,6 +201,11 @@ class TransactionClient(TransactionCalls):
             self.final = ProgressLogLostError(self._topic, "was deleted while members run")
         elif isinstance(reason, RecordTooLargeError) and where == f"topic {self._topic}":
             self.too_large = reason
+        elif where == f"group {self._group}" and isinstance(reason, AuthorizationError):
+            # Of the check: it needs Read on the group, and on the topic of the offset.
+            is_topic = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            at = f"topic {self._topic}" if is_topic else where
+            self.final = translated(error, at, self._user, "read")
         else:
             super()._judge(error, where, reason)
 

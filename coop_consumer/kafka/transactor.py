@@ -248,13 +248,17 @@ class Transactor:
             took_ms = (monotonic() - began_s) * 1_000
             self._steps_ms[call] = self._steps_ms.get(call, 0.0) + took_ms
             transaction.said(said, int(took_ms))
-            if call is TransactionCall.RENEW and said is not Said.DONE:
-                if self._client.final is not None or self._is_over:
+            if transaction.next is call:  # the same call again
+                is_vain = call is TransactionCall.RENEW and self._client.final is not None
+                if is_vain or self._is_over:
                     break
                 threading.Event().wait(_AGAIN_S)
         self._must_renew = transaction.must_renew or transaction.next is not None
         self._look_at_batches()
-        return self._told(action, transaction.outcome)
+        outcome = transaction.outcome
+        if transaction.next is TransactionCall.COMMIT:
+            outcome = Outcome.IN_DOUBT  # the member ends: whoever comes next reads the log
+        return self._told(action, outcome)
 
     @property
     def _is_over(self) -> bool:

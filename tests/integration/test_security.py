@@ -246,6 +246,29 @@ def test_a_right_taken_away_ends_the_member_with_what_it_misses(
     assert set(pool.journal.places + again.places) == {*first, *second}
 
 
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [(READ_GROUP, "group {group}"), (READ_OWN_LOG, f"topic {PROGRESS_TOPIC}-{{group}}")],
+    ids=["group", "log"],
+)
+def test_a_right_that_is_taken_away_from_transactions_is_named(
+    orders: Job, root: AdminClient, taken: Right, told: str
+) -> None:
+    """The check of a member needs it. By the name of its id nobody finds the cause."""
+    slow = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 7_000}
+    own = {**orders.own, **slow, "processing.guarantee": "exactly_once"}
+    job = Job(orders.client, root, orders.group, orders.topic, own=own)
+    grant(root, job, [*NEEDED_ONCE, CREATE_OWN_LOG])
+    pool = Pool(job.settings, job.topic)
+    pool.pool.start()
+    pool.journal.wait_for(job.produce(keys_of(5, 5)))
+    grant(root, job, [it for it in NEEDED_ONCE if it != taken])
+    job.produce(keys_of(5, 5))
+    with pytest.raises(AuthorizationError) as raised:
+        pool.pool.wait(WAIT_S)
+    assert str(raised.value).startswith(f"{told.format(group=job.group)}: user ann may not read.")
+
+
 def test_a_wrong_password_is_a_refused_login(orders: Job) -> None:
     error = ending(orders, **{"sasl.password": "guessed"})
     assert isinstance(error, AuthorizationError)

@@ -106,6 +106,20 @@ def test_one_transaction_at_a_time_with_the_assignment_of_its_results(member: Ta
     assert left_in(pending(member)) == ["1"]
 
 
+def test_an_idle_member_opens_no_transaction() -> None:
+    """So none can time out, however long nothing comes."""
+    member = TableMember(exactly_once=True)
+    member.assign(WHOLE)
+    member.produce(A)
+    member.finish_all()
+    member.after(60_000)
+    opened = len(member.told(actions.Commit))
+    for _ in range(100):
+        member.after(60_000)
+    assert len(member.told(actions.Commit)) == opened
+    assert member.store.progress().stable == 1
+
+
 def test_what_an_aborted_one_held_goes_again_before_all_else(member: TableMember) -> None:
     work(member, A)
     member.after(1_000)
