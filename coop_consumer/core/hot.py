@@ -29,6 +29,9 @@ _NEAR = 0.7
 _RECOUNT_SHARE = 0.05
 """They are counted again once so much of the bound has come or gone."""
 
+_TENURES_MAX = 32
+"""A hash stays in its tenure when it is hot no more, and a JoinGroup lists each."""
+
 
 @dataclass(slots=True, eq=False)
 class HotHashes:
@@ -105,6 +108,7 @@ class HotHashes:
         is_simple = tenure.sought is None and tenure.falls.suspicion is None
         return (
             hot < APART_MAX
+            and len(partition.tenures) < _TENURES_MAX
             and is_simple
             and key_hash not in tenure.blocked.hashes
             and bool(others or not alone or len(partition.tenures) > 1)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from offsets import Attempt, PartitionProgress, PartitionStore
 
 
-_APART_RECORDS, _APART_SHARE = 1_024, 1 / 16
+_APART_RECORDS, _APART_SHARE = 1_024, 1 / 8
 """A worker runs up to 256 records of a key at a time, and the fetch answers long before it has run
 the rest."""
 

@@ -24,10 +24,17 @@ _NEVER_SENT = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _TICK_S = 0.02
 
 
-def weighted_keys(rng: Random) -> Iterator[str]:
-    """Keys of unequal weight: the first comes over a hundred times as often as the last."""
+def weighted_keys(rng: Random, *, hot: bool = False) -> Iterator[str]:
+    """Keys of unequal weight: the first comes over a hundred times as often as the last.
+
+    Args:
+        rng: Chooses.
+        hot: The first is a third of all, which is more than one worker does.
+    """
     keys = [f"key-{number}" for number in range(KEYS)]
     weights = [1 / (number + 1) for number in range(KEYS)]
+    if hot:
+        weights[0] = sum(weights[1:]) / 2
     while True:
         yield from rng.choices(keys, weights, k=KEYS)
 

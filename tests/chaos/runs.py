@@ -104,6 +104,7 @@ def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "", once: bool =
         folder,
         mutant=mutant,
         executor=fault.executor,
+        hot=fault.hot,
     )
     verdict, stuck = None, ""
     with scene:

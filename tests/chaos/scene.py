@@ -35,6 +35,7 @@ from tests.support.stock import ANSWER_TIMEOUT_S, eventually
 PARTITIONS = 4
 LOG_PARTITIONS = 3
 RATE = 400
+SMALL_WALL = {"max.num.ranges.held": 200, "max.num.ranges.to.commit": 100}
 LAG_POLL_MS = 100
 LAG_TRIES = 50
 SESSION_TIMEOUT_MS = 6_000
@@ -69,6 +70,7 @@ class Scene:
         spared: Collection[str] = (),
         mutant: str = "",
         executor: str = "thread",
+        hot: bool = False,
     ) -> None:
         self.arena = arena
         self.rng = rng
@@ -78,7 +80,8 @@ class Scene:
         self.topic = f"{name}-{uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
         self.progress_topic = f"{self.topic}-progress"
-        self.load = Load(arena.quiet_client, self.topic, RATE, weighted_keys(Random(rng.random())))
+        keys = weighted_keys(Random(rng.random()), hot=hot)
+        self.load = Load(arena.quiet_client, self.topic, RATE, keys)
         self.topics: dict[str, tuple[int, Mapping[str, str]]] = {
             self.topic: (PARTITIONS, {}),
             self.progress_topic: (LOG_PARTITIONS, PROGRESS_SETTINGS),
@@ -95,6 +98,7 @@ class Scene:
                 "progress.topic": self.progress_topic,
                 "progress.topic.partitions": LOG_PARTITIONS,
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
+                **(SMALL_WALL if hot else {}),
                 **own,
             },
             self.topic,

@@ -200,25 +200,25 @@ def test_a_range_that_moves_in_the_middle_of_a_lane_counts_each_record_once() ->
 def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_holder_ends() -> None:
     member = TableMember(max_num_ranges_held=10, max_num_ranges_to_commit=5, max_attempts=1)
     member.assign(WHOLE)
-    member.produce(b"stuck", b"too")
+    member.produce(b"stuck", b"too", b"as well")
     member.start()
-    member.fail(0)  # parked: whatever comes of this key waits
-    member.fail(1)
-    member.produce(*[b"stuck", b"too"] * 4)
+    for offset in range(3):
+        member.fail(offset)  # parked: whatever comes of this key waits
+    member.produce(*[b"stuck", b"too", b"as well"] * 3)
     (stopped,) = member.told(actions.StopStream)
     assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.LogLine))
     assert not holds(member), "other partitions go on"
     member.after(1_000)
-    assert [tenure.record.walled for tenure in member.store.tenures()] == [10]
-    member.messages += [SimMessage(0, 10, b"other")]
-    decide(member, 0)
-    decide(member, 1)
+    assert [tenure.record.walled for tenure in member.store.tenures()] == [12]
+    member.messages += [SimMessage(0, 12, b"other")]
+    for offset in range(3):
+        decide(member, offset)
     member.finish_all()
     started = member.told(actions.StartStream)[-1]
     assert started.stream != stopped.stream
-    assert started.offset == 10
+    assert started.offset == 12
     member.fetch()
-    assert member.finish_all() == [10]
+    assert member.finish_all() == [12]
     member.after(1_000)
     assert [tenure.record.walled for tenure in member.store.tenures()] == [0]
 
@@ -234,7 +234,7 @@ def test_a_wall_that_is_met_again_and_again_is_told_once_a_minute_and_when_it_is
     member.assign(WHOLE)
     began_ms = member.now_ms
     while member.now_ms < began_ms + 90_000:
-        member.produce(*[b"k", b"l"] * 6)
+        member.produce(*[b"k", b"l", b"m"] * 4)
         member.finish_all()
         member.after(500)
     assert len(walls(member)) == 2, walls(member)

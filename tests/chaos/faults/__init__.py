@@ -8,6 +8,7 @@ from tests.chaos.faults.cluster import KillOneOfThree, MoveLeaders
 from tests.chaos.faults.fault import Fault
 from tests.chaos.faults.members import (
     KillAll,
+    KillBesideHotKey,
     KillLeader,
     KillMember,
     KillStaticMember,
@@ -29,6 +30,7 @@ from tests.chaos.faults.transactions import (
 
 FAULTS: tuple[Fault, ...] = (
     KillMember(),
+    KillBesideHotKey(),
     KillLeader(),
     KillAll(),
     KillStaticMember(),

@@ -20,6 +20,7 @@ class Fault(ABC):
         at_least_once, exactly_once: Whether it strikes groups of this guarantee. Whoever loses the
             progress of exactly once has to stop, so there is nothing to be judged.
         executor: What runs handlers, see `WorkerPool`.
+        hot: Whether more of one key comes than one worker does.
     """
 
     name: ClassVar[str]
@@ -30,6 +31,7 @@ class Fault(ABC):
     at_least_once: ClassVar[bool] = True
     exactly_once: ClassVar[bool] = True
     executor: ClassVar[str] = "thread"
+    hot: ClassVar[bool] = False
 
     def muster(self, scene: Scene) -> None:
         """Start the group: three to five members."""

@@ -19,6 +19,22 @@ class KillMember(Fault):
             scene.start()
 
 
+class KillBesideHotKey(Fault):
+    """kill -9 of members, one after the other, while a key has a stream of its own."""
+
+    name = "kill -9 beside a hot key"
+    quick = True
+    hot = True
+
+    def strike(self, scene: Scene) -> None:
+        for _ in range(scene.rng.randint(2, 4)):
+            scene.go_on(1, 800)
+            name = scene.pick()
+            scene.kill(name)
+            scene.pause_ms(0, SESSION_TIMEOUT_MS + 2_000)
+            scene.fleet.start_again(name)
+
+
 class KillLeader(Fault):
     """kill -9 of the member that made the assignment, perhaps while it makes the next one."""
 
