@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from coop_consumer.errors import (
     ConfigError,
@@ -307,6 +308,24 @@ def test_topics_that_only_brokers_and_members_write_are_no_logs(bootstrap: str) 
             CommitLog.open(settings, topic, 0, "a", Registers())
         with pytest.raises(ConfigError, match=topic):
             ConditionalProducer(settings, topic, 0, "a")
+
+
+def test_a_log_that_has_grown_has_room_for_its_snapshots(
+    opened: Open, bootstrap: str, admin: AdminClient, name: str
+) -> None:
+    log, _ = opened("a")
+    log.append([put("x", 1)])
+    log.snapshot()
+    admin.create_partitions([NewPartitions(name, 2)])[name].result(WAIT_S)
+    eventually(lambda: len(admin.list_topics(name, WAIT_S).topics[name].partitions) == 2)
+    settings = {"bootstrap.servers": bootstrap}
+    with CommitLog.open(settings, name, 1, "a", Registers()) as second:
+        second.append([put("y", 2)])
+        second.snapshot()
+    for partition, values in ((0, {"x": 1}), (1, {"y": 2})):
+        machine = Registers()
+        with CommitLog.open(settings, name, partition, "b", machine):
+            assert (machine.values, machine.offsets) == (values, []), "of its snapshot"
 
 
 def test_what_is_too_large_hurts_only_its_caller(opened: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from confluent_kafka import KafkaException
@@ -20,7 +21,7 @@ from coop_consumer.patterns import (
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.single_writers import FOREVER, Bench, Writer, position_of
-from tests.support.stock import eventually
+from tests.support.stock import committed, eventually, plain_visit, wait_until_empty
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic, remove_below
 
 pytestmark = pytest.mark.integration
@@ -121,6 +122,29 @@ def test_an_offset_above_the_inputs_end_is_not_committed(
         commit(writer, 3)
     with bench.make(kind) as writer:
         assert writer.offset == (1 if kind is OffsetChangelog else 3)
+
+
+@pytest.mark.parametrize("kind", [PairedOffsets, Checkpoint])
+def test_an_input_that_is_done_is_not_committed_again(bench: Bench, kind: type[Writer]) -> None:
+    bench.feed(b"a", b"b")
+    with bench.make(kind) as writer:
+        bench.go_on(writer)
+        bench.go_on(writer)
+        commit = writer.commit if kind is PairedOffsets else partial(writer.commit, state="old")
+        with pytest.raises(MisuseError, match="offset 1 lies below 2, which is committed"):
+            commit(1)
+    with bench.make(kind) as writer:
+        assert writer.offset == 2
+
+
+def test_a_commit_of_somebody_else_is_no_pair(bench: Bench, admin: AdminClient) -> None:
+    """As if the name were that of a consumer group: where that stands, this writer does not."""
+    bench.feed(b"a", b"b")
+    plain_visit(bench.client, bench.source.topic, bench.name, 1)
+    wait_until_empty(admin, bench.name)
+    with pytest.raises(LogConflictError, match=r"offset that is no pair.*no consumer group has"):
+        bench.make(PairedOffsets)
+    assert committed(admin, bench.name)[bench.source.topic, 0][0] == 1, "its group goes on there"
 
 
 @pytest.mark.parametrize("kind", [ExclusiveProducer, PairedOffsets])

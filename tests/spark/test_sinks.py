@@ -169,7 +169,7 @@ def test_a_batch_that_comes_again_is_not_written_again(
     sink()(rows(spark, 100), 1)
     with pytest.raises(BatchConflictError, match="batch 1 is written already"):
         sink()(rows(spark, 100), 0)
-    with pytest.raises(PublisherFencedError, match="another attempt took over"):
+    with pytest.raises(PublisherFencedError, match="another writer of this name took over"):
         former(rows(spark, 100), 2)
     assert Counter(values_of(read(name, 2))) == dict.fromkeys(range(100), 2)
 

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from assignors import TopicPartition
 from coop_consumer.errors import UnexpectedAnswerError
 from coop_consumer.logs.kafka_reader import CommittedReader, _Found
+from coop_consumer.logs.records import VisibleRecord
 
 
 class Message:
@@ -64,3 +65,21 @@ def test_the_end_moves_the_position_over_what_nobody_sees(reader: CommittedReade
 def test_a_beginning_that_is_gone_is_asked_for_once_more(reader: CommittedReader) -> None:
     with pytest.raises(UnexpectedAnswerError, match=r"log-0 from offset 6: .*were removed"):
         taken(reader, 5, Message(5), Message(0, KafkaError._AUTO_OFFSET_RESET))
+
+
+def test_the_log_is_searched_backwards_in_growing_steps_and_not_above_its_end(
+    reader: CommittedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[tuple[int, int]] = []
+
+    def read_to(end: int, start: int, _: str) -> _Found:
+        """Others append while it is read: what it brings may lie above the end."""
+        steps.append((start, end))
+        offsets = range(start, end + 2)
+        records = [VisibleRecord(offset, b"k", b"v") for offset in offsets]
+        return _Found(records, [b"tag"] * len(records), end + 2)
+
+    monkeypatch.setattr(reader, "_read_to", read_to)
+    found = [it.record.offset for it in reader._backwards(0, 300, "tag")]
+    assert found == list(range(300))[::-1], "each once"
+    assert steps == [(236, 300), (108, 236), (0, 108)]

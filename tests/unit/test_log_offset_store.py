@@ -16,7 +16,7 @@ from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.logs.records import NewRecord
 from coop_consumer.offset_stores import LogOffsetStore, MemoryOffsetStore, OffsetEntry
 from coop_consumer.offset_stores.machine import records_of
-from offsets import OffsetCommit
+from offsets import OffsetCommit, OffsetConflict
 from tests.support.journal import WAIT_S
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -91,6 +91,22 @@ def test_what_callers_commit_while_an_append_is_under_way_shares_the_next_one(
     assert [it.result(WAIT_S) for it in asked] == [None] * 500
     markers = sum(it.record is None for it in partitions[0].stored)
     assert markers <= 5, "the size, the first commit, the first of them, and the others"
+
+
+def test_a_commit_that_another_one_of_its_batch_contradicts_is_answered_by_what_is_there(
+    stores: ExitStack,
+) -> None:
+    partitions = partitions_of(1)
+    store = stores.enter_context(LogOffsetStore.in_memory(partitions, "one"))
+    store.commit("billing", {A: OffsetEntry(0)})
+    with partitions[0].lock:  # the first append waits, and the other two share the next one
+        asked = [
+            store.commit_later("others", {A: OffsetEntry(7)}),
+            store.commit_later("billing", {A: OffsetEntry(1)}, {A: 0}),
+            store.commit_later("billing", {A: OffsetEntry(2)}, {A: 0}),
+        ]
+    found = [it.result(WAIT_S) for it in asked]
+    assert found == [None, None, OffsetConflict("billing", {A: OffsetEntry(1)})]
 
 
 def test_a_commit_that_is_not_answered_in_time_says_so_and_may_still_be_made(

@@ -1,0 +1,73 @@
+"""A bulk load on a partition in a list: where it goes on, whoever has loaded there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coop_consumer.errors import MisuseError
+from coop_consumer.logs import LogToken, NewRecord
+from coop_consumer.logs.bulk_load import BATCH_BYTES, BATCH_RECORDS, LOAD_HEADER, bulk_load
+from coop_consumer.logs.records import Conflict, TaggedRecord, VisibleRecord
+
+EMPTY = LogToken(bytes(16), 0, -1)
+
+
+class Target:
+    """A producer; all producers of a test have one log.
+
+    Attributes:
+        appends: How many records each append has had.
+    """
+
+    def __init__(self, log: list[NewRecord], name: str) -> None:
+        self.log, self.name, self.place = log, name, ("memory", 0)
+        self.appends: list[int] = []
+        self.is_ready = False
+
+    def take_over(self) -> None:
+        self.is_ready = True
+
+    def last_tagged(self, header: str) -> tuple[LogToken, Iterator[TaggedRecord]]:
+        assert self.is_ready, "a predecessor may still have a commit under way"
+        found = [
+            TaggedRecord(VisibleRecord(offset, it.key, it.value), dict(it.headers).get(header, b""))
+            for offset, it in enumerate(self.log)
+        ]
+        return EMPTY.at(len(self.log) - 1), iter(found[::-1])
+
+    def append(self, records: list[NewRecord], expected: LogToken) -> LogToken | Conflict:
+        assert expected.offset == len(self.log) - 1, "nobody else is at work"
+        self.log += records
+        self.appends.append(len(records))
+        return EMPTY.at(len(self.log) - 1)
+
+
+def some(count: int, size: int = 1) -> list[NewRecord]:
+    return [NewRecord(b"%d" % number, bytes(size)) for number in range(count)]
+
+
+def test_loads_of_several_names_share_a_partition_and_each_goes_on_behind_its_own() -> None:
+    log: list[NewRecord] = []
+    assert bulk_load(Target(log, "a"), some(3)).count == 3
+    assert bulk_load(Target(log, "a-b"), some(7)).found == 0
+    log.append(NewRecord(b"plain", b"record"))
+    loaded = bulk_load(Target(log, "a"), some(5))
+    assert (loaded.found, loaded.count) == (3, 5)
+    numbers = [dict(it.headers).get(LOAD_HEADER, b"") for it in log]
+    assert [it for it in numbers if it.endswith(b":a")] == [b"%d:a" % n for n in range(5)]
+    with pytest.raises(MisuseError, match="record number 6 is not the one"):
+        bulk_load(Target(log, "a-b"), some(6))
+
+
+def test_a_load_goes_in_appends_of_bounded_number_and_size() -> None:
+    small, large = Target([], "a"), Target([], "b")
+    bulk_load(small, some(2 * BATCH_RECORDS + 1))
+    assert small.appends == [BATCH_RECORDS, BATCH_RECORDS, 1]
+    bulk_load(large, some(9, size=BATCH_BYTES // 4))
+    assert large.appends == [4, 4, 1]
+
+
+def test_a_load_without_records_is_none() -> None:
+    assert bulk_load(Target([], "a"), []).count == 0
