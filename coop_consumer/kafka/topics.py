@@ -362,6 +362,16 @@ class Topics(AdminCalls):
         if allowed and not {right, "ALL"} & set(allowed):
             raise AuthorizationError(f"topic {name}", right.lower(), self._config.user)
 
+    def lacks_right_to_write(self, name: str) -> bool:
+        """Whether this user may not write to a topic, as far as brokers say so now. Blocks."""
+        try:
+            self.check_right(name, "WRITE")
+        except AuthorizationError:
+            return True
+        except CoopConsumerError:
+            return False
+        return False
+
     def by_ids(self, ids: Collection[bytes]) -> dict[str, TopicFacts]:
         """The topics with these ids, as far as this user may see them; others are left out.
 

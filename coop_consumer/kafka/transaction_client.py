@@ -28,6 +28,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
+from coop_consumer.kafka.producing import PURGED
 from coop_consumer.kafka.transaction_calls import CALL_S, TransactionCalls
 from coop_consumer.kafka.translate import translated
 
@@ -98,10 +99,12 @@ class TransactionClient(TransactionCalls):
         group: str,
         topic: str,
         state: TransactedState | None,
+        *,
         is_letter: Callable[[Record, str], bool],
+        lacks_right: Callable[[str], bool],
     ) -> None:
         super().__init__(settings)
-        self._is_letter = is_letter
+        self._is_letter, self._lacks_right = is_letter, lacks_right
         self._group, self._topic = group, topic
         self._state = state
         self.offsets: list[int] = []
@@ -144,11 +147,20 @@ class TransactionClient(TransactionCalls):
         said = self._produced(waited, (it for _, it in left), produce, topic_of)
         if waited.failure is not None:
             error, topic, number = waited.failure
+            if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                topics = [topic_of(it) for _, it in left]
+                number = self._first_forbidden(topics, number)
+                topic = topics[number]
             self._blame(left[number][0], error, topic)
         if said is Said.DONE:
             first = len(outputs)
             self.written = [(it, waited.offsets[first + n]) for n, (_, it) in enumerate(writes)]
         return said
+
+    def _first_forbidden(self, topics: Sequence[str], otherwise: int) -> int:
+        """The first of these that this user may not write to: a broken transaction names none."""
+        forbidden = {topic for topic in dict.fromkeys(topics) if self._lacks_right(topic)}
+        return next((n for n, topic in enumerate(topics) if topic in forbidden), otherwise)
 
     def _blame(self, record: Record, error: KafkaError, topic: str) -> None:
         """A topic has refused what a record has left behind, or its topic or a right is gone."""
@@ -233,5 +245,17 @@ class TransactionClient(TransactionCalls):
             return self._of(error.args[0], f"transactional.id {self._id}", Said.REFUSED)
         if waited.failure is None:
             return Said.DONE
-        refused, topic, _ = waited.failure
+        refused, topic, number = waited.failure
+        if refused.code() in PURGED:  # it is no record's fault: something broke the transaction
+            refused = self._broken_by() or refused
+            waited.failure = refused, topic, number
         return self._of(refused, f"topic {topic}", Said.REFUSED)
+
+    def _broken_by(self) -> KafkaError | None:
+        """What has broken the transaction; None: nothing. librdkafka says it to any call."""
+        try:
+            self._at_work.begin_transaction()
+        except KafkaException as error:
+            found: KafkaError = error.args[0]
+            return None if found.code() == KafkaError._STATE else found
+        return None
