@@ -362,11 +362,14 @@ class Topics(AdminCalls):
         if allowed and not {right, "ALL"} & set(allowed):
             raise AuthorizationError(f"topic {name}", right.lower(), self._config.user)
 
-    def lacks_right_to_write(self, name: str) -> bool:
-        """Whether this user may not write to a topic, as far as brokers say so now. Blocks."""
+    def is_unfit(self, name: str) -> bool:
+        """Whether brokers say now that a topic is missing, or that this user may not write to it.
+
+        Blocks.
+        """
         try:
             self.check_right(name, "WRITE")
-        except AuthorizationError:
+        except (AuthorizationError, TopicMissingError):
             return True
         except CoopConsumerError:
             return False

@@ -33,12 +33,14 @@ from coop_consumer.kafka.transaction_calls import CALL_S, TransactionCalls
 from coop_consumer.kafka.translate import translated
 
 _POLL_S = 0.1
-_GONE = (
+_MISSING = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
     KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
 )
+_GONE = (*_MISSING, KafkaError._UNKNOWN_PARTITION)
+_UNFIT = (*_MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+"""Errors of a topic, and not of one record."""
 
 
 class TransactedState(Protocol):
@@ -101,10 +103,10 @@ class TransactionClient(TransactionCalls):
         state: TransactedState | None,
         *,
         is_letter: Callable[[Record, str], bool],
-        lacks_right: Callable[[str], bool],
+        is_unfit: Callable[[str], bool],
     ) -> None:
         super().__init__(settings)
-        self._is_letter, self._lacks_right = is_letter, lacks_right
+        self._is_letter, self._is_unfit = is_letter, is_unfit
         self._group, self._topic = group, topic
         self._state = state
         self.offsets: list[int] = []
@@ -147,9 +149,9 @@ class TransactionClient(TransactionCalls):
         said = self._produced(waited, (it for _, it in left), produce, topic_of)
         if waited.failure is not None:
             error, topic, number = waited.failure
-            if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            if error.code() in _UNFIT:
                 topics = [topic_of(it) for _, it in left]
-                number = self._first_forbidden(topics, number)
+                number = self._first_unfit(topics, number)
                 topic = topics[number]
             self._blame(left[number][0], error, topic)
         if said is Said.DONE:
@@ -157,14 +159,15 @@ class TransactionClient(TransactionCalls):
             self.written = [(it, waited.offsets[first + n]) for n, (_, it) in enumerate(writes)]
         return said
 
-    def _first_forbidden(self, topics: Sequence[str], otherwise: int) -> int:
-        """The first of these that this user may not write to: a broken transaction names none."""
-        forbidden = {topic for topic in dict.fromkeys(topics) if self._lacks_right(topic)}
-        return next((n for n, topic in enumerate(topics) if topic in forbidden), otherwise)
+    def _first_unfit(self, topics: Sequence[str], otherwise: int) -> int:
+        """The first of these topics that is unfit: a transaction that breaks names none."""
+        unfit = {topic for topic in dict.fromkeys(topics) if self._is_unfit(topic)}
+        return next((n for n, topic in enumerate(topics) if topic in unfit), otherwise)
 
     def _blame(self, record: Record, error: KafkaError, topic: str) -> None:
         """A topic has refused what a record has left behind, or its topic or a right is gone."""
         self.final, reason = None, translated(error, f"topic {topic}", self._user, "write")
+        self.why = f"topic {topic}: {error.str()}"
         is_unfit = isinstance(reason, TopicMissingError | AuthorizationError)
         if is_unfit and not self._is_letter(record, topic):
             self.unfit = reason

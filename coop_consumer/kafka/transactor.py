@@ -126,7 +126,7 @@ class Transactor:
         died: Takes the error that ended the thread unexpectedly: nothing is committed any more.
         batch_limit: How many bytes of a topic may be gathered, see `own_topics.batch_limit`.
         is_letter: Whether a topic is the dead-letter topic of a record's.
-        lacks_right: Whether the user may not write to a topic, as far as brokers say.
+        is_unfit: Whether brokers say that a topic is missing, or may not be written to.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         state: Keyed state; None: handlers keep none.
     """
@@ -139,7 +139,7 @@ class Transactor:
     _: KW_ONLY
     batch_limit: Callable[[str], int | None] = lambda _: None
     is_letter: Callable[[Record, str], bool] = lambda *_: False
-    lacks_right: Callable[[str], bool] = lambda _: False
+    is_unfit: Callable[[str], bool] = lambda _: False
     flush: Callable[[], object] | None = None
     state: TransactedState | None = None
 
@@ -165,7 +165,7 @@ class Transactor:
             self.topic,
             self.state,
             is_letter=self.is_letter,
-            lacks_right=self.lacks_right,
+            is_unfit=self.is_unfit,
         )
 
     # ---- what is asked of it -------------------------------------------------------------------

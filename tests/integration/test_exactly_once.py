@@ -13,7 +13,7 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
-from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer import Context, CooperativeConsumer, Record, Worker, WorkerPool
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import ConfigError, MisuseError, TopicMissingError
 from coop_consumer.kafka import transactor
@@ -223,11 +223,21 @@ def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_co
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(transactor, "_PATIENCE_S", 1.0)  # not 30 s
-    totals = f"{group_id}-totals"
-    create_topic(admin, totals)
-    orders = job(1, **ONCE, **{"output.topics": totals})
+    others, totals = f"{group_id}-others", f"{group_id}-totals"
+    for name in (others, totals):
+        create_topic(admin, name)
+    orders = job(1, **ONCE, **{"output.topics": f"{others}, {totals}"})
     orders.produce(["a"])
-    pool = WorkerPool(Sends, orders.settings, [orders.topic], workers=1)
+
+    class SendsTwice(Sends):
+        def setup(self, context: Context) -> None:
+            self.context = context
+
+        def process(self, record: Record) -> None:
+            for self.topic in (others, totals):
+                super().process(record)
+
+    pool = WorkerPool(SendsTwice, orders.settings, [orders.topic], workers=1)
     pool.start()
     eventually(lambda: len(visible(orders, totals)), lambda count: count == 1)
     admin.delete_topics([totals])[totals].result(WAIT_S)
@@ -235,6 +245,7 @@ def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_co
     with pytest.raises(TopicMissingError, match=f"topic {totals}.*Nothing is written"):
         pool.wait(WAIT_S)
     assert f"was aborted (topic {totals}: " in caplog.text, "not with what failed behind it"
+    assert len(visible(orders, others)) == 1
     assert orders.log.partition(orders.topic, 0).progress().stable == 1
 
 
