@@ -31,7 +31,8 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
-    │   │       └── LogLostForGoodError
+    │   │       ├── LogLostForGoodError
+    │   │       └── LogWriterBrokenError
     │   ├── NoTransactionsError
     │   ├── ChangelogError
     │   ├── RecordTooLargeError
@@ -577,6 +578,19 @@ class LogLostForGoodError(ProgressLogLostError):
 
     def __str__(self) -> str:
         return f"progress topic {self.topic}: {self.problem}. {self.remedy}."
+
+
+@dataclass(eq=False)
+class LogWriterBrokenError(ProgressLogLostError):
+    """The Producer with which a run writes its progress log can write no more. The log is there.
+
+    So with `processing.guarantee=exactly_once` a new run begins, too.
+    """
+
+    remedy: str = (
+        "A new run begins by itself, with another producer, once all running or polled records "
+        "have ended. What this run had not committed comes again, nothing is lost"
+    )
 
 
 @dataclass(eq=False)

@@ -46,6 +46,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
         ),
         errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
+        errors.LogWriterBrokenError("__individual_commit_offsets", "can no longer be written to"),
         errors.LogLostForGoodError(
             "__individual_commit_offsets-billing", "was deleted", "Reset it"
         ),
