@@ -12,6 +12,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── UnexpectedAnswerError
     │   ├── MemberLostError
     │   ├── TransactionAbortedError
+    │   ├── TransactionDroppedError
     │   ├── AppendAbortedError
     │   ├── AppendInDoubtError
     │   ├── LogBlockedError
@@ -31,7 +32,8 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── TopicMissingError
     │   ├── ProgressTopicError
     │   │   └── ProgressLogLostError
-    │   │       └── LogLostForGoodError
+    │   │       ├── LogLostForGoodError
+    │   │       └── LogWriterBrokenError
     │   ├── NoTransactionsError
     │   ├── ChangelogError
     │   ├── RecordTooLargeError
@@ -213,6 +215,22 @@ class TransactionAbortedError(RetriableError):
         return (
             f"group {self.group}: a transaction was aborted ({self.why}). What it held goes with "
             "the next one. If this happens often, look at the brokers' logs."
+        )
+
+
+@dataclass(eq=False)
+class TransactionDroppedError(RetriableError):
+    """A block of `CooperativeConsumer.transaction(wait=True)` is not committed, nor will it be."""
+
+    group: str
+    member: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}, member {self.member}: nothing of this transaction() is "
+            "committed, because the member has lost its membership, or a topic has refused an "
+            "output; the log says which. Its records come again, here or elsewhere. A record "
+            "whose output was refused has failed."
         )
 
 
@@ -577,6 +595,19 @@ class LogLostForGoodError(ProgressLogLostError):
 
     def __str__(self) -> str:
         return f"progress topic {self.topic}: {self.problem}. {self.remedy}."
+
+
+@dataclass(eq=False)
+class LogWriterBrokenError(ProgressLogLostError):
+    """The Producer with which a run writes its progress log can write no more. The log is there.
+
+    So with `processing.guarantee=exactly_once` a new run begins, too.
+    """
+
+    remedy: str = (
+        "A new run begins by itself, with another producer, once all running or polled records "
+        "have ended. What this run had not committed comes again, nothing is lost"
+    )
 
 
 @dataclass(eq=False)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from coop_consumer.arguments import a_record
+from coop_consumer.core.effects import file
 from coop_consumer.core.outputs import NO_HEADERS
 from coop_consumer.core.record import Record, place_of
-from coop_consumer.errors import MemberLostError, MisuseError
+from coop_consumer.errors import MemberLostError, MisuseError, TransactionDroppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from coop_consumer.core.outputs import SentHeaders, Text
 
 _CALL = "transaction()"
+
+
+class _Fate:
+    """Goes along with the records of a block, and hears if they are dropped. Any thread."""
+
+    size = 0
+    is_dropped = False
+
+    def undo(self) -> None:
+        """See `Effect`."""
+        self.is_dropped = True
 
 
 class ConsumerTransaction:
@@ -97,6 +109,7 @@ class ConsumerTransaction:
             MisuseError: An output belongs to a record that was not done in the block, or a record
                 is not in hand any more. Nothing was taken.
             MemberLostError: Others may have a record's key by now. Nothing was taken.
+            TransactionDroppedError: The block has waited, and nothing of it is committed.
             CoopConsumerError, TimeoutError: As `commit`, if the block waits for that.
         """
         self._is_over = True
@@ -109,6 +122,9 @@ class ConsumerTransaction:
                 "Call done for each record whose outputs the block sends",
                 "Nothing was sent",
             )
+        fate = _Fate()
+        for record in self._done if self._committed is not None else ():
+            file(record, fate)
         refused = self._running.executor.finish_together(
             {record: self._outputs.get(record, []) for record in self._done}
         )
@@ -122,3 +138,6 @@ class ConsumerTransaction:
             raise self._not_in_hand(_CALL, refused)
         if self._committed is not None:
             self._committed()
+            if fate.is_dropped:
+                member = self._running.member
+                raise TransactionDroppedError(member.config.group_id, member.name)

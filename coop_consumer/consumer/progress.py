@@ -26,6 +26,10 @@ class ConsumerProgress(ConsumerLife):
     def commit(self, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Wait until everything that was done before this call is in the progress log.
 
+        With `exactly_once` that leaves out what comes again: this member was put out of its group
+        meanwhile, or a topic has refused an output. A block that waits, `transaction(wait=True)`,
+        says so.
+
         Args:
             timeout: How long to wait, in seconds; None: until it is there.
 

@@ -169,6 +169,7 @@ class ConsumerRecords(ConsumerProgress):
 
         Raises:
             MisuseError: With `processing.guarantee=at_least_once`; or as `poll`.
+            TransactionDroppedError: By a block that waits, if nothing of it is committed.
             CoopConsumerError: As `poll`.
         """
         if not self.config.exactly_once:

@@ -13,7 +13,11 @@ from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Leave, Level
 from coop_consumer.core.lane import hash_of
 from coop_consumer.core.record import Record
-from coop_consumer.errors import LogLostForGoodError, ProgressLogLostError
+from coop_consumer.errors import (
+    LogLostForGoodError,
+    LogWriterBrokenError,
+    ProgressLogLostError,
+)
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -58,7 +62,11 @@ class Closing:
     def lose_log(self, error: CoopConsumerError) -> None:
         """Close because no commit will ever be taken: to go on would only pile up repeats."""
         self.log_lost, config = True, self.state.config
-        if config.exactly_once and isinstance(error, ProgressLogLostError):
+        if (
+            config.exactly_once
+            and isinstance(error, ProgressLogLostError)
+            and not isinstance(error, LogWriterBrokenError)
+        ):
             remedy = (
                 "Nobody can tell what became visible beyond the committed offsets, so the group "
                 "stops. Decide where it goes on once all members have ended: coop-consumer reset "

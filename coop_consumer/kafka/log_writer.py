@@ -15,6 +15,7 @@ from coop_consumer.core.events import Appended, AppendFailed
 from coop_consumer.errors import (
     AuthorizationError,
     CoopConsumerError,
+    LogWriterBrokenError,
     ProgressLogLostError,
     ProgressTopicError,
     RecordRefusedError,
@@ -121,7 +122,7 @@ class LogWriter:
             return ProgressTopicError(topic, f"refuses a record ({reason.detail})", remedy)
         if broken is None or isinstance(reason, AuthorizationError):
             return reason
-        return ProgressLogLostError(
+        return LogWriterBrokenError(
             self._topic, f"can no longer be written to by this producer ({broken.str()})"
         )
 

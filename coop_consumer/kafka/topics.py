@@ -362,6 +362,19 @@ class Topics(AdminCalls):
         if allowed and not {right, "ALL"} & set(allowed):
             raise AuthorizationError(f"topic {name}", right.lower(), self._config.user)
 
+    def is_unfit(self, name: str) -> bool:
+        """Whether brokers say now that a topic is missing, or that this user may not write to it.
+
+        Blocks.
+        """
+        try:
+            self.check_right(name, "WRITE")
+        except (AuthorizationError, TopicMissingError):
+            return True
+        except CoopConsumerError:
+            return False
+        return False
+
     def by_ids(self, ids: Collection[bytes]) -> dict[str, TopicFacts]:
         """The topics with these ids, as far as this user may see them; others are left out.
 

@@ -28,16 +28,19 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
+from coop_consumer.kafka.producing import PURGED
 from coop_consumer.kafka.transaction_calls import CALL_S, TransactionCalls
 from coop_consumer.kafka.translate import translated
 
 _POLL_S = 0.1
-_GONE = (
+_MISSING = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.UNKNOWN_TOPIC_ID,
     KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
 )
+_GONE = (*_MISSING, KafkaError._UNKNOWN_PARTITION)
+_UNFIT = (*_MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+"""Errors of a topic, and not of one record."""
 
 
 class TransactedState(Protocol):
@@ -98,10 +101,12 @@ class TransactionClient(TransactionCalls):
         group: str,
         topic: str,
         state: TransactedState | None,
+        *,
         is_letter: Callable[[Record, str], bool],
+        is_unfit: Callable[[str], bool],
     ) -> None:
         super().__init__(settings)
-        self._is_letter = is_letter
+        self._is_letter, self._is_unfit = is_letter, is_unfit
         self._group, self._topic = group, topic
         self._state = state
         self.offsets: list[int] = []
@@ -144,15 +149,25 @@ class TransactionClient(TransactionCalls):
         said = self._produced(waited, (it for _, it in left), produce, topic_of)
         if waited.failure is not None:
             error, topic, number = waited.failure
+            if error.code() in _UNFIT:
+                topics = [topic_of(it) for _, it in left]
+                number = self._first_unfit(topics, number)
+                topic = topics[number]
             self._blame(left[number][0], error, topic)
         if said is Said.DONE:
             first = len(outputs)
             self.written = [(it, waited.offsets[first + n]) for n, (_, it) in enumerate(writes)]
         return said
 
+    def _first_unfit(self, topics: Sequence[str], otherwise: int) -> int:
+        """The first of these topics that is unfit: a transaction that breaks names none."""
+        unfit = {topic for topic in dict.fromkeys(topics) if self._is_unfit(topic)}
+        return next((n for n, topic in enumerate(topics) if topic in unfit), otherwise)
+
     def _blame(self, record: Record, error: KafkaError, topic: str) -> None:
         """A topic has refused what a record has left behind, or its topic or a right is gone."""
         self.final, reason = None, translated(error, f"topic {topic}", self._user, "write")
+        self.why = f"topic {topic}: {error.str()}"
         is_unfit = isinstance(reason, TopicMissingError | AuthorizationError)
         if is_unfit and not self._is_letter(record, topic):
             self.unfit = reason
@@ -233,5 +248,17 @@ class TransactionClient(TransactionCalls):
             return self._of(error.args[0], f"transactional.id {self._id}", Said.REFUSED)
         if waited.failure is None:
             return Said.DONE
-        refused, topic, _ = waited.failure
+        refused, topic, number = waited.failure
+        if refused.code() in PURGED:  # it is no record's fault: something broke the transaction
+            refused = self._broken_by() or refused
+            waited.failure = refused, topic, number
         return self._of(refused, f"topic {topic}", Said.REFUSED)
+
+    def _broken_by(self) -> KafkaError | None:
+        """What has broken the transaction; None: nothing. librdkafka says it to any call."""
+        try:
+            self._at_work.begin_transaction()
+        except KafkaException as error:
+            found: KafkaError = error.args[0]
+            return None if found.code() == KafkaError._STATE else found
+        return None

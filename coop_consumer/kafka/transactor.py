@@ -126,6 +126,7 @@ class Transactor:
         died: Takes the error that ended the thread unexpectedly: nothing is committed any more.
         batch_limit: How many bytes of a topic may be gathered, see `own_topics.batch_limit`.
         is_letter: Whether a topic is the dead-letter topic of a record's.
+        is_unfit: Whether brokers say that a topic is missing, or may not be written to.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         state: Keyed state; None: handlers keep none.
     """
@@ -138,6 +139,7 @@ class Transactor:
     _: KW_ONLY
     batch_limit: Callable[[str], int | None] = lambda _: None
     is_letter: Callable[[Record, str], bool] = lambda *_: False
+    is_unfit: Callable[[str], bool] = lambda _: False
     flush: Callable[[], object] | None = None
     state: TransactedState | None = None
 
@@ -157,7 +159,14 @@ class Transactor:
         self._thread.start()
 
     def _new_client(self) -> TransactionClient:
-        return TransactionClient(self.settings, self.group, self.topic, self.state, self.is_letter)
+        return TransactionClient(
+            self.settings,
+            self.group,
+            self.topic,
+            self.state,
+            is_letter=self.is_letter,
+            is_unfit=self.is_unfit,
+        )
 
     # ---- what is asked of it -------------------------------------------------------------------
 

@@ -233,6 +233,7 @@ class MemberRun:
             fail,
             batch_limit=lambda name: batch_limit(config, self._topics, name),
             is_letter=lambda it, name: name == config.dead_letter_topic_for(it.tenure.tp.topic),
+            is_unfit=self._topics.is_unfit,
             flush=self.flush,
             state=self.state,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import groupby
 from typing import Any
 
@@ -13,10 +14,19 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
-from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer import Context, CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer.config import Config
 from coop_consumer.core.placement import partition_of
-from coop_consumer.errors import ConfigError, MisuseError, TopicMissingError
+from coop_consumer.core.transaction import Said
+from coop_consumer.errors import (
+    ConfigError,
+    MisuseError,
+    TopicMissingError,
+    TransactionDroppedError,
+)
 from coop_consumer.kafka import transactor
+from coop_consumer.kafka.membership import leave_for
+from coop_consumer.kafka.transaction_client import TransactionClient
 from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
@@ -24,7 +34,7 @@ from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
 from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
-from tests.support.stock import eventually, keys_of, records_of
+from tests.support.stock import described, eventually, keys_of, records_of
 from tests.support.topics import create_topic, set_topic
 
 pytestmark = pytest.mark.integration
@@ -223,11 +233,21 @@ def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_co
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(transactor, "_PATIENCE_S", 1.0)  # not 30 s
-    totals = f"{group_id}-totals"
-    create_topic(admin, totals)
-    orders = job(1, **ONCE, **{"output.topics": totals})
+    others, totals = f"{group_id}-others", f"{group_id}-totals"
+    for name in (others, totals):
+        create_topic(admin, name)
+    orders = job(1, **ONCE, **{"output.topics": f"{others}, {totals}"})
     orders.produce(["a"])
-    pool = WorkerPool(Sends, orders.settings, [orders.topic], workers=1)
+
+    class SendsTwice(Sends):
+        def setup(self, context: Context) -> None:
+            self.context = context
+
+        def process(self, record: Record) -> None:
+            for self.topic in (others, totals):
+                super().process(record)
+
+    pool = WorkerPool(SendsTwice, orders.settings, [orders.topic], workers=1)
     pool.start()
     eventually(lambda: len(visible(orders, totals)), lambda count: count == 1)
     admin.delete_topics([totals])[totals].result(WAIT_S)
@@ -235,6 +255,7 @@ def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_co
     with pytest.raises(TopicMissingError, match=f"topic {totals}.*Nothing is written"):
         pool.wait(WAIT_S)
     assert f"was aborted (topic {totals}: " in caplog.text, "not with what failed behind it"
+    assert len(visible(orders, others)) == 1
     assert orders.log.partition(orders.topic, 0).progress().stable == 1
 
 
@@ -276,6 +297,53 @@ def test_a_block_of_a_consumer_is_one_transaction_or_none(job: MakeJob, topic: M
         consumer.failed(fourth, ValueError("no price"))
         consumer.commit()
         assert [it.value() for it in visible(orders, totals)] == [b"one", b"two", b"three"]
+
+
+def test_a_block_that_waits_says_if_it_is_not_committed(job: MakeJob, topic: MakeTopic) -> None:
+    totals = topic(1)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    orders.produce(["a", "b"])
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.subscribe([orders.topic])
+        first, second = taken(consumer, 2)
+        set_topic(orders.admin, totals, "max.message.bytes", "500")
+        with pytest.raises(TransactionDroppedError), consumer.transaction(wait=True) as t:  # noqa: PT012
+            t.send(first, totals, "k", "one")
+            t.done(first)
+            t.send(second, totals, "k", "two".ljust(2_000))
+            t.done(second)
+        (again,) = taken(consumer, 1)
+        assert again.offset == 0, "the other one has failed"
+        with consumer.transaction(wait=True) as t:
+            t.send(again, totals, "k", "one")
+            t.done(again)
+        assert [it.value() for it in visible(orders, totals)] == [b"one"]
+        assert parked(orders) == [1]
+
+
+def test_a_block_of_a_member_that_was_put_out_says_that_it_is_not_committed(
+    job: MakeJob, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals = topic(1)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    orders.produce(["a"])
+    real, ids = TransactionClient.fence_entry, []
+
+    def fence_entry(client: TransactionClient, action: Any) -> Said:
+        if action.results and not ids:
+            ids.extend(it.member_id for it in described(orders.admin, orders.group).members)
+            leave_for(Config.from_dict(orders.settings).membership(), ids[0])
+        return real(client, action)
+
+    monkeypatch.setattr(TransactionClient, "fence_entry", fence_entry)
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.subscribe([orders.topic])
+        for ends in (pytest.raises(TransactionDroppedError), nullcontext()):
+            (record,) = taken(consumer, 1)
+            with ends, consumer.transaction(wait=True) as t:
+                t.send(record, totals, "k", "one")
+                t.done(record)
+        assert [it.value() for it in visible(orders, totals)] == [b"one"]
 
 
 def test_assign_needs_no_group_and_so_has_no_transactions(job: MakeJob) -> None:

@@ -11,14 +11,15 @@ import pytest
 from confluent_kafka import Producer
 
 from assignors import TopicPartition
-from coop_consumer import Record
+from coop_consumer import Context, Record, Worker
 from coop_consumer.kafka import slice_reader
-from tests.integration.test_exactly_once import KEYS, ONCE, visible
+from tests.integration.test_exactly_once import KEYS, ONCE, parked, visible
 from tests.support.counting import Counts, changelog_of, count_all, counting, counts
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
 from tests.support.stock import abort, eventually
+from tests.support.topics import set_topic
 
 pytestmark = pytest.mark.integration
 
@@ -64,6 +65,31 @@ def test_a_store_on_disk_has_nothing_of_the_transaction_in_which_its_process_was
         orders.wait_for_lag(0)
     assert worker.counters.read == 0, "what it reads of the log is what its store lacks"
     assert counts(committed(orders)) == Counter([*KEYS, *KEYS])
+
+
+def test_state_that_a_changelog_refuses_after_all_parks_its_record_and_nobody_else(
+    job: MakeJob,
+) -> None:
+    orders, goes_on = job(1, **ONCE), threading.Event()
+
+    class PutsMore(Worker):
+        keyed_state = True
+
+        def setup(self, context: Context) -> None:
+            self.state = context.state
+
+        def process(self, record: Record) -> None:
+            assert goes_on.wait(WAIT_S), "nobody let it go on"
+            self.state.put(record, b"x" * (2_000 if record.offset == 5 else 10))
+
+    orders.produce([f"k{number}" for number in range(30)])
+    with counting(orders, PutsMore()) as pool:
+        eventually(pool.assignment, bool)
+        set_topic(orders.admin, changelog_of(orders), "max.message.bytes", "500")
+        goes_on.set()
+        eventually(lambda: parked(orders), lambda offsets: offsets == [5])
+        eventually(lambda: pool.counters.committed, lambda count: count >= 29)
+    assert latest(committed(orders)).keys() == {b"k%d" % n for n in range(30) if n != 5}
 
 
 def test_a_restore_names_the_transaction_that_it_waits_for_and_goes_on_behind_it(

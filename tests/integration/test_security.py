@@ -11,11 +11,13 @@ import pytest
 from confluent_kafka import ConsumerGroupState, Producer
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer import Config, CoopConsumerError, WorkerPool
+from coop_consumer import Config, CoopConsumerError, Record, WorkerPool
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
+from coop_consumer.kafka import transactor
 from offsets import Committed, TenureId, TenureKey, encode_key
+from tests.integration.test_exactly_once import parked, visible
 from tests.support.counting import Counts, changelog_of
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, out_of_order
@@ -36,6 +38,7 @@ from tests.support.rights import (
     Right,
     grant,
 )
+from tests.support.sending import Sends
 from tests.support.stock import PROGRESS_TOPIC, described, eventually, keys_of, records_of
 from tests.support.topics import create_topic
 
@@ -248,13 +251,17 @@ def test_a_right_taken_away_ends_the_member_with_what_it_misses(
 
 @pytest.mark.parametrize(
     ("taken", "told"),
-    [(READ_GROUP, "group {group}"), (READ_OWN_LOG, f"topic {PROGRESS_TOPIC}-{{group}}")],
-    ids=["group", "log"],
+    [
+        (READ_GROUP, "group {group}: user ann may not read."),
+        (READ_OWN_LOG, f"topic {PROGRESS_TOPIC}-{{group}}: user ann may not read."),
+        (WRITE_OWN_LOG, f"topic {PROGRESS_TOPIC}-{{group}}: user ann may not write."),
+    ],
+    ids=["group read", "log read", "log write"],
 )
 def test_a_right_that_is_taken_away_from_transactions_is_named(
     orders: Job, root: AdminClient, taken: Right, told: str
 ) -> None:
-    """The check of a member needs it. By the name of its id nobody finds the cause."""
+    """By the name of a transactional.id, or that a record was purged, nobody finds the cause."""
     slow = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 7_000}
     own = {**orders.own, **slow, "processing.guarantee": "exactly_once"}
     job = Job(orders.client, root, orders.group, orders.topic, own=own)
@@ -266,7 +273,53 @@ def test_a_right_that_is_taken_away_from_transactions_is_named(
     job.produce(keys_of(5, 5))
     with pytest.raises(AuthorizationError) as raised:
         pool.pool.wait(WAIT_S)
-    assert str(raised.value).startswith(f"{told.format(group=job.group)}: user ann may not read.")
+    assert str(raised.value).startswith(told.format(group=job.group))
+
+
+def test_with_exactly_once_a_letter_that_may_not_be_written_parks_its_record(
+    orders: Job, root: AdminClient
+) -> None:
+    totals, dead = f"{orders.topic}-totals", f"{orders.topic}.dlq"
+    for name in (totals, dead):
+        create_topic(root, name)
+    own = {"processing.guarantee": "exactly_once", "output.topics": totals}
+    few = {"on.failure": "dead_letter", "max.attempts": 1, "circuit.share": 0}
+    job = Job(orders.client, root, orders.group, orders.topic, own={**orders.own, **own, **few})
+    grant(root, job, [*NEEDED_ONCE, CREATE_OWN_LOG, ("TOPIC", totals, "WRITE")])
+    job.produce(keys_of(5, 5))
+
+    class FailsOnce(Sends):
+        def process(self, record: Record) -> None:
+            super().process(record)
+            if record.offset == 3:
+                raise ValueError("no price")
+
+    with WorkerPool(FailsOnce, job.settings, [job.topic], workers=2) as pool:
+        eventually(lambda: parked(job), lambda offsets: offsets == [3])
+        eventually(lambda: len(visible(job, totals)), lambda count: count == 4)
+        assert pool.assignment(), "and its member goes on"
+
+
+def test_a_right_to_an_output_that_is_taken_away_is_named_after_a_while(
+    orders: Job, root: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactor, "_PATIENCE_S", 1.0)  # not 30 s
+    totals = f"{orders.topic}-totals"
+    create_topic(root, totals)
+    own = {**orders.own, "processing.guarantee": "exactly_once", "output.topics": totals}
+    job = Job(orders.client, root, orders.group, orders.topic, own=own)
+    outputs = ("TOPIC", totals, "WRITE")
+    grant(root, job, [*NEEDED_ONCE, CREATE_OWN_LOG, outputs])
+    pool = WorkerPool(Sends, job.settings, [job.topic], workers=2)
+    pool.start()
+    job.produce(keys_of(5, 5))
+    eventually(lambda: pool.counters.committed, lambda count: count == 5)
+    grant(root, job, [*NEEDED_ONCE, ("TOPIC", totals, "DESCRIBE")])
+    job.produce(keys_of(5, 5))
+    with pytest.raises(AuthorizationError) as raised:
+        pool.wait(WAIT_S)
+    assert str(raised.value).startswith(f"topic {totals}: user ann may not write.")
+    assert pool.counters.committed == 5
 
 
 def test_a_wrong_password_is_a_refused_login(orders: Job) -> None:

@@ -13,6 +13,7 @@ from coop_consumer.errors import (
     AuthorizationError,
     CoopConsumerError,
     LogLostForGoodError,
+    LogWriterBrokenError,
     TransactionAbortedError,
 )
 from offsets import (
@@ -262,6 +263,17 @@ def test_records_that_the_log_has_lost_end_the_group(member: TableMember) -> Non
     member.lose_log(MemoryLog())
     member.after(1_000)
     assert isinstance(end_of(member), LogLostForGoodError)
+
+
+def test_a_producer_that_broke_is_no_lost_log() -> None:
+    """Another one can write: nobody has to decide where the group goes on."""
+    member = TableMember(exactly_once=True, kept_back={actions.Append})
+    member.assign(WHOLE)
+    append = next(it for it in member.unanswered if isinstance(it, actions.Append))
+    broken = LogWriterBrokenError("log", "can no longer be written to by this producer (fatal)")
+    member.tell(events.AppendFailed(append.token, broken, is_final=True))
+    member.after(1_000)
+    assert end_of(member) is broken
 
 
 def test_a_damaged_record_of_a_tenure_ends_the_group(member: TableMember) -> None:

@@ -22,6 +22,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.MemberLostError("billing", "M1", "unknown member id"),
         errors.AppendAbortedError("orders", 3, "timed out"),
         errors.AppendInDoubtError("orders", 3, bytes(16), "timed out"),
+        errors.TransactionDroppedError("billing", "m1"),
         errors.LogBlockedError("orders", 3, 17, "transactional.id a", 60, "kafka-transactions.sh"),
         errors.LogTokenError("orders", 3, "names offset -7"),
         errors.AppendTooLargeError("orders", 3, 200_000, 1_000, 100_000, 64 << 20),
@@ -46,6 +47,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
         ),
         errors.ProgressLogLostError("__individual_commit_offsets", "was deleted"),
+        errors.LogWriterBrokenError("__individual_commit_offsets", "can no longer be written to"),
         errors.LogLostForGoodError(
             "__individual_commit_offsets-billing", "was deleted", "Reset it"
         ),

@@ -13,6 +13,7 @@ from coop_consumer.errors import (
     ContractMismatchError,
     CoopConsumerError,
     FencedError,
+    LogWriterBrokenError,
     MemberLostError,
     ProgressLogLostError,
 )
@@ -77,7 +78,14 @@ def test_an_end_that_is_none_of_the_progress_topics_is_the_end(
     assert story.outcome() is error
 
 
-@pytest.mark.parametrize("error", [LOST, MemberLostError("g", "m1", "others may be at a key")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        LOST,
+        LogWriterBrokenError("progress", "can no longer be written to"),
+        MemberLostError("g", "m1", "others may be at a key"),
+    ],
+)
 def test_after_a_loss_another_run_begins(error: CoopConsumerError) -> None:
     story = Story()
     first = story.runs.member
