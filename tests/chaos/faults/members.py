@@ -23,7 +23,6 @@ class KillBesideHotKey(Fault):
     """kill -9 of members, one after the other, while a key has a stream of its own."""
 
     name = "kill -9 beside a hot key"
-    quick = True
     hot = True
 
     def strike(self, scene: Scene) -> None:
