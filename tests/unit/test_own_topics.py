@@ -155,12 +155,12 @@ def test_a_progress_topic_that_is_deleted_once_it_is_found_is_made_again(
     cluster = SlowCluster(late=0)
     topics = topics_of(cluster, config)
     topics.create(config.progress_topic, 7, 1, {"cleanup.policy": "compact"})
-    monkeypatch.setattr(topics, "_seen_s", {})  # else it is asked for again for some seconds
     real, gone = topics.settings_of, [config.progress_topic]
 
     def settings_of(name: str) -> dict[str, str]:
         if gone:
             cluster.delete(gone[0])
+            topics._seen_s.clear()  # else it is asked for again for some seconds
             raise TopicMissingError(gone.pop(), "consumed")
         return dict(real(name))
 
