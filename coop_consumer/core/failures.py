@@ -16,7 +16,7 @@ from coop_consumer.core.effects import drop, file, new_attempt
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lane import HELD, Lane
-from coop_consumer.core.record import count_attempt, place_of
+from coop_consumer.core.record import count_attempt, place_of, where_of
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
 from coop_consumer.plain_text import command
@@ -151,7 +151,7 @@ class Failures:
                 self._note_given_up(record, failure)
             return
         lane.failure = None  # it may wait for days
-        state, where = self._state, self._where(record)
+        state, where = self._state, where_of(record)
         state.counters.failures += 1
         is_attempt = self._circuit.failed(record, failure)
         record = lane.records[0] = new_attempt(record)
@@ -280,7 +280,7 @@ class Failures:
                 self._stop_group(record, failure.line)
 
     def _tried(self, record: Record, failure: Failure) -> str:
-        return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
+        return f"{where_of(record)}: failed {record._attempt} times, last with {failure.line}"
 
     def _report_parked(self, record: Record, failure: Failure) -> None:
         self._report(
@@ -334,12 +334,12 @@ class Failures:
             return
         if error is not None:
             tp, offset = record.tenure.tp, record._offset
-            self._refused.refused(tp.topic, (tp, offset), self._where(record), error)
+            self._refused.refused(tp.topic, (tp, offset), where_of(record), error)
             self._back_off(lane, state.config.attempt_backoff_max_ms)
             return
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
-        told = f"{self._where(record)}: sent to the dead-letter topic"
+        told = f"{where_of(record)}: sent to the dead-letter topic"
         self._report(Level.ERROR, record, told)
         self.count_as_done(lane)
 
@@ -365,14 +365,10 @@ class Failures:
 
     def report_decision(self, record: Record, action: str) -> None:
         """A person has decided about this record."""
-        text = f"{self._where(record)}: {action} by decision in the log"
+        text = f"{where_of(record)}: {action} by decision in the log"
         self._report(Level.WARNING, record, text)
 
     def _report(
         self, level: Level, record: Record, text: str, failure: Failure | None = None
     ) -> None:
         self._lines.report(level, (record.tenure.tp, record._offset), text, failure)
-
-    @staticmethod
-    def _where(record: Record) -> str:
-        return f"{place_of(record)} (key {record._key!r:.60})"

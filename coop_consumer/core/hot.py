@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING
 
 from assignors import KeyRange
 from coop_consumer.core.actions import APART, APART_MAX, HoldApart, Level
+from coop_consumer.core.lane import hash_of, records_of
+from coop_consumer.core.record import where_of
 from coop_consumer.core.state import RESUME_SHARE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from assignors import TopicPartition
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import MemberState, Partition
@@ -33,6 +37,24 @@ _TENURES_MAX = 32
 """A hash stays in its tenure when it is hot no more, and a JoinGroup lists each."""
 
 
+def busiest(tenures: Iterable[Tenure]) -> tuple[int, int]:
+    """The hash of which most records wait, and how many; some wait. O(records)."""
+    counts = Counter[int]()
+    for tenure in tenures:
+        counts.update(tenure.pending.values())
+    return counts.most_common(1)[0]
+
+
+def first_of(state: MemberState, tenure: Tenure, key_hash: int) -> str:
+    """Where the first record of a hash lies that waits, with its key if it is queued here."""
+    with state.lock:
+        for entry in state.lanes.tables.of(tenure.tp).values():
+            if hash_of(entry) == key_hash and entry.tenure is tenure:
+                return where_of(next(iter(records_of(entry))))
+    first = next((offset for offset, it in tenure.pending.items() if it == key_hash), -1)
+    return f"{tenure.tp}@{first}"
+
+
 @dataclass(slots=True, eq=False)
 class HotHashes:
     """Finds them, and holds their streams.
@@ -46,9 +68,7 @@ class HotHashes:
     state: MemberState
     handover: Handover
     streams: Streams
-    _counted: dict[TopicPartition, int] = field(
-        default_factory=dict
-    )  # what waited at the last count
+    _counted: dict[TopicPartition, int] = field(default_factory=dict)  # at the last count
 
     def look(self) -> None:
         """Hold or resume their streams, and look for another one if a bound is near."""
@@ -83,10 +103,7 @@ class HotHashes:
         if waiting * share_each < _NEAR / 2 or abs(waiting - counted) * share_each < _RECOUNT_SHARE:
             return
         self._counted[partition.tp] = waiting
-        counts = Counter[int]()
-        for it in tenures:
-            counts.update(it.pending.values())
-        key_hash, count = counts.most_common(1)[0]
+        key_hash, count = busiest(tenures)
         if 2 * count <= waiting:
             return  # many keys are behind: there are too few workers
         tenure = next((it for it in tenures if any(key_hash in r for r in it.ranges)), None)
@@ -94,9 +111,9 @@ class HotHashes:
             self._counted[partition.tp] = 0
             self.state.report(
                 Level.WARNING,
-                f"{partition.tp}: {count} of {waiting} records that wait are of one key, that of "
-                f"offset {self._first(tenure, key_hash)}. One worker runs it, so it is fetched by "
-                "itself from now on, at its pace; the other keys go on.",
+                f"{partition.tp}: {count} of {waiting} records that wait are of the key of "
+                f"{first_of(self.state, tenure, key_hash)}. One worker runs it, so it is fetched "
+                "by itself from now on, at its pace; the other keys go on.",
             )
             self.handover.move_apart(partition, tenure, key_hash)
 
@@ -113,10 +130,6 @@ class HotHashes:
             and key_hash not in tenure.blocked.hashes
             and bool(others or not alone or len(partition.tenures) > 1)
         )
-
-    @staticmethod
-    def _first(tenure: Tenure, key_hash: int) -> int:
-        return next(offset for offset, it in tenure.pending.items() if it == key_hash)
 
     # ---- their streams -------------------------------------------------------------------------
 

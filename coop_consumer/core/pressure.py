@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
+from coop_consumer.core.hot import busiest, first_of
 from coop_consumer.core.lane import HELD, RUNNING, Lane
 from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.errors import MaxIndividualCommitReachedError
@@ -188,7 +189,10 @@ class Pressure:
             held,
             state.config.max_num_ranges_held,
         )
-        state.report(Level.ERROR, str(error))
+        key_hash, count = busiest(partition.all_tenures())
+        holder = next(it for it in partition.all_tenures() if key_hash in it.pending.values())
+        told = f" {count} of them are of the key of {first_of(state, holder, key_hash)}."
+        state.report(Level.ERROR, f"{error}{told}")
 
     # ---- records and bytes ---------------------------------------------------------------------
 

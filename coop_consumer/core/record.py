@@ -310,6 +310,11 @@ def place_of(record: Record) -> str:
     return f"{record._tenure.tp}@{record._offset}"
 
 
+def where_of(record: Record) -> str:
+    """The same with its key, as in `orders-3@1042 (key b'k')`."""
+    return f"{place_of(record)} (key {record._key!r:.60})"
+
+
 def copy_of(contents: Contents, assigned: Mapping[str, object] | None = None) -> Record:
     """A copy of a record.
 
