@@ -57,6 +57,7 @@ log = logging.getLogger(__name__)
 _REPORT_S = 5.0
 _AGAIN_S = 1.0
 _ANSWER_S = 5.0
+_LOOK_MAX_S = 1.0
 _LAST_CHECKPOINT_S = 1.0
 
 
@@ -302,11 +303,15 @@ class Changelog:
         began_s = reported_s = monotonic()
         size, first, end = 0, restoring.first, restoring.end
         reached = first
-        blocked = BlockedRead()
+        blocked, due_s = BlockedRead(), 0.0
 
         def is_over() -> bool:
-            if self._config.exactly_once and blocked.looked(reached, int(monotonic() * 1_000)):
+            nonlocal due_s
+            waited_ms = blocked.looked(reached, int(monotonic() * 1_000))
+            if self._config.exactly_once and waited_ms and monotonic() >= due_s:
                 self._fence_between(place, reached, end)
+                # A look makes a client, so the next one comes after as long again.
+                due_s = monotonic() + min(waited_ms / 1_000, _LOOK_MAX_S)
             return self._stopping.is_set()
 
         slices = read_slice(self._config, place, OffsetRange(first, end - 1), is_over=is_over)
