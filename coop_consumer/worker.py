@@ -96,7 +96,7 @@ class Context:
 
         Raises:
             MisuseError: The topic is not declared, or has no such partition, or needs a key; or
-                the record is finished, or this attempt at it has failed.
+                the record is finished, or another member's, or this attempt at it has failed.
             RecordTooLargeError: The topic takes no record of this size.
         """
         self.outputs.send(record, topic, key, value, headers, partition, timestamp_ms)

@@ -111,7 +111,7 @@ class WorkerSide:
         """
         try:
             if self._sends is not None:
-                context = replace(context, outputs=self._sends.start())
+                context = replace(context, outputs=self._sends.start(context.member))
             if self.changelog is not None:
                 context = replace(context, keyed=self.changelog.start(topics))
             self.style.start()

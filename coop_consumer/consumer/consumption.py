@@ -72,7 +72,7 @@ class Consumption:
             self._sends = OutputWriter(config, config.output_names)
         self.member = self._make(config, topics, again=False)
         if self._sends is not None:
-            self.outputs = self._sends.start()
+            self.outputs = self._sends.start(self._identity.name)
         self._runs = Runs(config.group_id, self.member, self._again)
         self.executor = ManualExecutor(
             self.member.lanes,

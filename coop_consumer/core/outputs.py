@@ -79,6 +79,7 @@ class Outputs:
         topics: The declared topics by name.
         bytes_max: So many bytes may be sent for one record.
         file: Files an output with its record; False if the attempt at the record is over.
+        owner: Whose records they are: a group and a member of it; None: anybody's.
     """
 
     def __init__(
@@ -86,10 +87,12 @@ class Outputs:
         topics: Mapping[str, OutputTopic],
         bytes_max: int,
         file: Callable[[Record, Output, int], bool] = effects.file,
+        owner: tuple[str, str] | None = None,
     ) -> None:
         self._topics = topics
         self._bytes_max = bytes_max
         self._file = file
+        self._owner = owner
 
     def __reduce__(self) -> tuple[Callable[..., Outputs], tuple[Mapping[str, OutputTopic], int]]:
         """In a child process: the same topics, and outputs are kept for the parent."""
@@ -108,14 +111,20 @@ class Outputs:
         """See `Context.send`."""
         output = self.checked(topic, key, value, headers, partition, timestamp_ms)
         try:
-            if self._file(record, output, self._bytes_max):
+            if self._is_ours(record) and self._file(record, output, self._bytes_max):
                 return
         except BufferError:
             raise self._too_much(record) from None
-        except AttributeError:
-            if isinstance(record, Record):
-                raise
+        except AttributeError:  # it is no record, or a copy
+            pass
         raise self._over(record)
+
+    def _is_ours(self, record: Record) -> bool:
+        """Else another member of this process would send it, or nobody."""
+        if self._owner is None:
+            return True
+        key = record._tenure.key
+        return self._owner == (key.group, key.tenure.member)
 
     def refuse_too_much(self, record: Record, sent: Iterable[Output]) -> None:
         """Check that one record may have these outputs.
@@ -183,12 +192,13 @@ class Outputs:
             "Send less for one record, or raise that setting",
         )
 
-    @staticmethod
-    def _over(record: Record) -> MisuseError:
+    def _over(self, record: Record) -> MisuseError:
         if not isinstance(record, Record):
             problem = f"{record!r:.80} is no record"
         elif record.is_copy:
             problem = f"{place_of(record)} is a copy, pickled or copied, or has ended"
+        elif not self._is_ours(record):
+            problem = f"{place_of(record)} is another member's: {record._tenure.id.member}"
         else:
             problem = (
                 f"{place_of(record)} is finished, or this attempt at it (attempt {record._attempt})"

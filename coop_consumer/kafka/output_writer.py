@@ -88,8 +88,8 @@ class OutputWriter:
         self._owed: list[Result] = []  # the next call writes them first
         self._going_back: list[Tenure] = []  # the core makes them void
 
-    def start(self) -> Outputs:
-        """Look the topics up, and begin; returns what handlers send by. Blocks.
+    def start(self, member: str) -> Outputs:
+        """Look the topics up, and begin; returns what handlers of this member send by. Blocks.
 
         Raises:
             CoopConsumerError: As `output_topics`.
@@ -102,7 +102,8 @@ class OutputWriter:
             limit = min(it.record_max_bytes for it in found.values())
             self._batch_bytes = min(gathered, limit - limit // 8)
             self._begin()
-        return Outputs(found, config.output_max_bytes)
+        owner = config.group_id, member
+        return Outputs(found, config.output_max_bytes, owner=owner)
 
     def _begin(self) -> None:
         config = self._config

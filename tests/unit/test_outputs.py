@@ -138,6 +138,20 @@ def test_nothing_is_sent_for_a_record_that_is_done_or_failed_or_a_copy(
     assert [output.value for output in gone(member)] == [b"of the second"]
 
 
+def test_a_record_of_another_member_is_refused(member: TableMember, record: Record) -> None:
+    ours = Outputs(TOPICS, 1 << 20, owner=("billing", "m1"))
+    ours.send(record, "totals", b"k", b"v")
+    for owner in ("billing", "m2"), ("shipping", "m1"):
+        theirs = Outputs(TOPICS, 1 << 20, owner=owner)
+        with pytest.raises(MisuseError, match="t-0@0 is another member's: m1"):
+            theirs.send(record, "totals", b"k", b"v")
+        with pytest.raises(MisuseError, match="is a copy"):
+            theirs.send(copy.copy(record), "totals", b"k", b"v")
+    member.finish(0)
+    member.after(1_000)
+    assert len(gone(member)) == 1
+
+
 def test_a_child_process_keeps_what_is_sent_until_the_record_has_ended(
     record: Record, outputs: Outputs
 ) -> None:
