@@ -50,7 +50,9 @@ def first_of(state: MemberState, tenure: Tenure, key_hash: int) -> str:
     with state.lock:
         for entry in state.lanes.tables.of(tenure.tp).values():
             if hash_of(entry) == key_hash and entry.tenure is tenure:
-                return where_of(next(iter(records_of(entry))))
+                for record in records_of(entry):
+                    if record._offset in tenure.pending:
+                        return where_of(record)
     first = next((offset for offset, it in tenure.pending.items() if it == key_hash), -1)
     return f"{tenure.tp}@{first}"
 
