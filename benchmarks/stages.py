@@ -22,6 +22,7 @@ from confluent_kafka import Message
 from assignors import WHOLE
 from benchmarks.keys import zipf_keys
 from coop_consumer.core import events
+from coop_consumer.core.actions import MAIN
 from coop_consumer.core.record import Record
 from coop_consumer.executors import ThreadExecutor, Workplace
 from tests.unit.core_member import T0, TableMember
@@ -92,8 +93,7 @@ class Stages:
 
     def _lead(self) -> None:
         watch, core, executor = self.watch, self._member.core, self._executor
-        now_ms, stream = core.state.now_ms, core.state.partitions[T0].main
-        assert stream is not None, "what is assigned is fetched"
+        now_ms, stream = core.state.now_ms, core.state.partitions[T0].streams[MAIN]
         executor.start()
         for first in range(0, len(self._keys), BATCH):
             some = list(enumerate(self._keys[first : first + BATCH], first))

@@ -108,6 +108,7 @@ def cleaning_order(
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
     call = f"cleaning {shown(source)}"
+    checked_topics([source, target])
     arguments.a_name(call, config.group_id)
     names = checked_identity(call, identity)
     if look_back is not None and (type(look_back) is not int or look_back < 1):
@@ -115,7 +116,6 @@ def cleaning_order(
         raise MisuseError(call, f"look_back={shown(look_back)}", remedy)
     if unidentified not in ("stop", "copy"):
         raise MisuseError(call, f"unidentified={unidentified!r}", 'Choose "stop" or "copy"')
-    checked_topics([source, target])
     config = replace(config, isolation_level=IsolationLevel.READ_COMMITTED)
     config.refuse_output(target)
     topics = Topics(config)

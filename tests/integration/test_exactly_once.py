@@ -254,7 +254,9 @@ def test_a_topic_that_stays_away_ends_the_member_and_nothing_that_rests_on_it_co
     orders.produce(["b", "c"])
     with pytest.raises(TopicMissingError, match=f"topic {totals}.*Nothing is written"):
         pool.wait(WAIT_S)
-    assert f"was aborted (topic {totals}: " in caplog.text, "not with what failed behind it"
+    # Brokers take no partition of a transaction while one is missing, so either may time out first.
+    assert "was aborted (topic " in caplog.text
+    assert "Purged" not in caplog.text, "not with what failed behind it"
     assert len(visible(orders, others)) == 1
     assert orders.log.partition(orders.topic, 0).progress().stable == 1
 
