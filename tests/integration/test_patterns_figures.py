@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.errors import ConfigError, MisuseError, NoTransactionsError
+from coop_consumer.kafka import publish
 from coop_consumer.patterns import (
     Checkpoint,
     ExclusiveProducer,
@@ -94,13 +95,13 @@ def test_brokers_without_transactions_are_told(
     fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(single_writer, "_SERVED_WITHIN_S", 3.0)
+    monkeypatch.setattr(publish, "_CALL_S", 1.0)
     broker = fresh_broker(config={"transaction.state.log.replication.factor": "3"})
     client = {"bootstrap.servers": broker.bootstrap_servers}
     for name in ("in", "out"):
         create_topic(AdminClient(client), name, config={"retention.ms": "-1"})
     bench = Bench(client, "in", "out", "writer")
-    kinds: tuple[type[Writer], ...] = ALL
-    for kind in kinds:
+    for kind in ALL:
         with pytest.raises(NoTransactionsError, match=r"transactional\.id writer .*replication"):
             bench.make(kind)
 
