@@ -144,7 +144,9 @@ class Pressure:
             return
         state.load.walled &= set(state.partitions)
         for partition in state.partitions.values():
-            held = sum(len(tenure.pending) for tenure in partition.all_tenures())
+            # A hot hash is held by itself: its records are in a record of their own.
+            others = (it for it in partition.all_tenures() if not partition.is_hot(it))
+            held = sum(len(tenure.pending) for tenure in others)
             if partition.tp in state.load.walled and held < wall * _WALL_RESUME_SHARE:
                 state.load.walled.discard(partition.tp)
                 self._handover.feed(partition)

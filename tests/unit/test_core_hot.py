@@ -243,3 +243,13 @@ def test_a_key_that_is_left_once_the_others_are_done_is_moved_then() -> None:
     member.fail(0)
     settle(member)
     assert starts(member) == [(0, APART)]
+
+
+def test_what_waits_of_a_hot_key_does_not_stop_the_others_at_the_wall() -> None:
+    """One batch of its stream may have more of it than the wall allows."""
+    member = member_of()
+    produce(member, *[HOT] * 150)
+    produce(member, b"other")
+    assert len(member.core.state.partitions[T0].streams) == 2
+    assert member.core.state.pending() > WALL
+    assert 150 in member.start()
