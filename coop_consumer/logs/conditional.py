@@ -262,7 +262,7 @@ class ConditionalAppend:
     def fenced(self, is_over: bool) -> None:
         """FENCE is answered; see `TransactionalLog.end_blocker`."""
         self._check(AppendCall.FENCE)
-        self._blocked_ms = 0.0
+        self._blocked_ms = 0.0 if is_over else BLOCKED_PAUSE_MS  # it waits on, for somebody else's
         if is_over:
             self._fence_at_ms = min(2 * self._fence_at_ms, FENCE_AFTER_MAX_MS)
         self.next = AppendCall.READ
