@@ -215,7 +215,8 @@ class Fetcher:
 
     def hold_apart(self, hold: actions.HoldApart) -> None:
         """The same for the Consumer of one hot hash."""
-        self._threads[hold.consumer].hold(hold.hold)
+        if hold.consumer in self._threads:  # a new one, after `renew`, is not held
+            self._threads[hold.consumer].hold(hold.hold)
 
     def close(self) -> None:
         """End the threads and close the consumers."""

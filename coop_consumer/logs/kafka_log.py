@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from time import time
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -38,6 +39,7 @@ from coop_consumer.logs.records import (
     NewRecord,
     TaggedRecord,
 )
+from coop_consumer.status.open_transaction import OpenTransaction
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class KafkaLog(TransactionCalls):
         self._config, self._tp = config, tp
         self._reader = CommittedReader(config, tp, self.topics)
         self._has_read = False
+        self._fenced_at = self._hangs_at = -1
         settings = for_batches_of(config, self.topics, tp.topic).producer(self.writer)
         queue = max(_QUEUE_MIN, int(settings.get("queue.buffering.max.messages", 0)))
         super().__init__({**settings, "linger.ms": 0, "queue.buffering.max.messages": queue})
@@ -233,14 +236,30 @@ class KafkaLog(TransactionCalls):
         name = writer.decode(errors="replace")
         if not name.startswith(_prefix(self._config)):
             return False
-        log.warning(
-            "%s: a transaction of %s stands undecided at offset %d. It is ended, as its writer is "
-            "gone or too slow",
-            self._tp, name, offset,
-        )  # fmt: skip
+        if offset == self._fenced_at:
+            self._say_if_it_hangs(offset)
+        else:
+            log.warning(
+                "%s: a transaction of %s stands undecided at offset %d: its writer is gone or too "
+                "slow, so its id is fenced, which ends it",
+                self._tp, name, offset,
+            )  # fmt: skip
+        self._fenced_at = offset
         return end_transaction_of(self._config, name)
+
+    def _say_if_it_hangs(self, offset: int) -> None:
+        """A fence was in vain: say once if no fence can end this transaction."""
+        if offset == self._hangs_at:
+            return
+        found = self._open_transaction(offset)
+        if found.is_hanging:
+            self._hangs_at = offset
+            log.error("%s. %s %s", found.told(int(time() * 1_000)), found.outlook, found.command)
+
+    def _open_transaction(self, offset: int) -> OpenTransaction:
+        return open_transactions(self._config, {self._tp: (offset, self.end())})[self._tp]
 
     def blocked(self, offset: int, waited_s: float) -> CoopConsumerError:
         """The error of a call that has waited for an undecided transaction for so long."""
-        found = open_transactions(self._config, {self._tp: (offset, self.end())})[self._tp]
+        found = self._open_transaction(offset)
         return LogBlockedError(*self.place, offset, found.whose, round(waited_s), found.command)
