@@ -21,6 +21,8 @@ from coop_consumer.core.actions import (
 from coop_consumer.core.state import RESUME_SHARE, MemberState, Partition, Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coop_consumer.core.tenure import Tenure
 
 
@@ -37,7 +39,8 @@ class Streams:
         if partition.tp in self._load.paused or partition.tp in self._load.walled:
             return
         seen_to, main = tenure.tracker.seen_to, partition.streams.get(MAIN)
-        if partition.is_hot(tenure) and (main is None or main.next_offset > seen_to):
+        is_behind = main is None or main.next_offset > seen_to
+        if partition.is_hot(tenure) and (is_behind or self._have_much([tenure])):
             self._start(partition, seen_to, self._free_consumer()).tenures.append(tenure)
             return
         if main is None:
@@ -94,7 +97,7 @@ class Streams:
         for stream in list(partition.streams.values()):
             if stream is main:
                 continue
-            if stream.consumer >= APART and self._has_much(stream):
+            if stream.consumer >= APART and self._have_much(stream.tenures):
                 continue  # it would fill the room of all others at once
             if main is not None:
                 joined = [t for t in stream.tenures if t.tracker.seen_to >= main.next_offset]
@@ -107,8 +110,8 @@ class Streams:
                     partition.hot.discard(tenure.ranges[0].lo)
                     self.feed(partition, tenure)
 
-    def _has_much(self, stream: Stream) -> bool:
-        waiting = sum(len(tenure.pending) for tenure in stream.tenures)
+    def _have_much(self, tenures: Iterable[Tenure]) -> bool:
+        waiting = sum(len(tenure.pending) for tenure in tenures)
         return waiting >= max(1, self._state.apart_max() * RESUME_SHARE)
 
     def _start(self, partition: Partition, offset: int, consumer: int) -> Stream:

@@ -253,3 +253,26 @@ def test_what_waits_of_a_hot_key_does_not_stop_the_others_at_the_wall() -> None:
     assert len(member.core.state.partitions[T0].streams) == 2
     assert member.core.state.pending() > WALL
     assert 150 in member.start()
+
+
+def test_with_a_long_queue_it_keeps_its_stream_when_the_partition_is_fetched_again() -> None:
+    """All of its queue would count to the room of the others at once."""
+    low, high = OTHERS
+    member = TableMember(max_num_ranges_held=WALL, max_num_ranges_to_commit=WALL // 2)
+    member.assign(low, ALONE)
+    produce(member, *[HOT] * 80, *keys_in(high, WALL))
+    member.fetch()
+    partition = member.core.state.partitions[T0]
+    [hot] = [it for it in partition.tenures if partition.is_hot(it)]
+    assert (hot.tracker.seen_to, len(hot.pending)) == (180, 80)
+    member.assign(WHOLE)
+    settle(member)
+    member.fetch()
+    assert partition.streams == {}, "what had to be caught up with is at the wall"
+    member.start()
+    while others := [at for _, at in member.running if at >= 80]:
+        for offset in others:
+            member.finish(offset)
+        member.start()
+    settle(member)
+    assert sorted(partition.streams) == [MAIN, APART]
