@@ -152,6 +152,7 @@ class World:
         self.data: dict[TopicPartition, DataLog] = {}
         self._log_partitions: dict[TopicPartition, int] = {}
         self.config = self._config()
+        self._configs: dict[tuple[int, bool, str | None], Config] = {}
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.outputs = OutputTopics(seed, exactly_once=exactly_once)
         self.checker = Checker(self)
@@ -457,11 +458,10 @@ class World:
             if self._last_run(name).left_draining:
                 self.happened("static restart while draining")
         name = name or f"m{self._names}"
-        config = replace(
-            self.config,
-            capacity=self.scheduler.rng.randint(1, 3),
-            allow_individual_commit=not self.scheduler.chance(drawn.loners),
-            group_instance_id=name if drawn.static else None,
+        config = self._config_of(
+            self.scheduler.rng.randint(1, 3),
+            not self.scheduler.chance(drawn.loners),
+            name if drawn.static else None,
         )
         workers = self.scheduler.rng.randint(1, 4)
         kind = self._kind_of_shell
@@ -472,6 +472,18 @@ class World:
         self.shells.append(shell)
         self.note(shell.title, "starts up")
         shell.start()
+
+    def _config_of(self, capacity: int, shares: bool, instance: str | None) -> Config:
+        """The same object for members alike: to check a configuration takes longer than a step."""
+        place = capacity, shares, instance
+        if place not in self._configs:
+            self._configs[place] = replace(
+                self.config,
+                capacity=capacity,
+                allow_individual_commit=shares,
+                group_instance_id=instance,
+            )
+        return self._configs[place]
 
     def start_plain(self) -> None:
         """Start a plain member."""
@@ -514,6 +526,7 @@ class World:
 
         def go_on() -> None:
             self.config = replace(self.config, on_data_loss=OnDataLoss.WARN)
+            self._configs.clear()
             self.checker.truth.accept_loss()
             if not self.faults.emptying:
                 self.start_member()
