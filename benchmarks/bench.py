@@ -188,6 +188,7 @@ def jobs(
             instance=f"m{number}" if case.kills else "",
             outputs=outputs,
             interval_ms=case.interval_ms,
+            held=case.held,
         )
 
 

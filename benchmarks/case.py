@@ -33,6 +33,7 @@ class Case:
         kills: How often a process is killed.
         sends: Whether a handler sends one record to another topic.
         interval_ms: Between two commits; 0: the default.
+        held: How many unfinished records we may hold of a partition; 0: the default.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Case:
     kills: int = 0
     sends: bool = False
     interval_ms: int = 0
+    held: int = 0
     point: str = ""
 
     @property

@@ -153,6 +153,14 @@ def others_done(_case: Case, run: Run, _seconds: float) -> dict[str, Special]:
     return {"others_done_s": (last_ns - first_ns) / _NS_PER_S}
 
 
+def skewed(case: Case, run: Run, seconds: float) -> dict[str, Special]:
+    """The same, and how fast: records of other keys a second, as a share of one worker less."""
+    [done_s] = others_done(case, run, seconds).values()
+    assert isinstance(done_s, float)
+    ideal_s = (case.records - case.special) * case.work_ms / 1_000 / (case.width - 1)
+    return {"others_done_s": done_s, "others_of_ideal": ideal_s / done_s}
+
+
 def latencies(_case: Case, run: Run, _seconds: float) -> dict[str, Special]:
     """From the making of a record to the end of its handler, of all keys but the slow one.
 
@@ -207,6 +215,7 @@ def repeats(_case: Case, run: Run, _seconds: float) -> dict[str, Special]:
 
 SPECIALS: dict[str, Callable[[Case, Run, float], dict[str, Special]]] = {
     "slowkey": others_done,
+    "skew": skewed,
     "live": latencies,
     "eos": sent,
     "noop": rate,

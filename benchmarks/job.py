@@ -30,6 +30,7 @@ class Job:
         instance: Its static name in the group, where processes are killed and come back; or "".
         outputs: The topic that handlers send to: of each record its place, with its key; or "".
         interval_ms: Between two commits; 0: the default.
+        held: How many unfinished records we may hold of a partition; 0: the default.
     """
 
     system: str
@@ -46,6 +47,7 @@ class Job:
     instance: str = ""
     outputs: str = ""
     interval_ms: int = 0
+    held: int = 0
 
     def argument(self) -> str:
         """As text."""

@@ -147,6 +147,8 @@ class Ours:
             config["processing.guarantee"] = "exactly_once"
         if job.interval_ms:
             config["commit.interval.ms"] = job.interval_ms
+        if job.held:
+            config["max.num.ranges.held"] = config["max.num.ranges.to.commit"] = job.held
         self._pool = WorkerPool(
             self._worker,
             config,

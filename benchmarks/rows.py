@@ -135,6 +135,7 @@ def _place(row: JsonRow) -> str:
 
 _BESIDES = (
     "others_done_s",
+    "others_of_ideal",
     "latency_p50_ms",
     "latency_p99_ms",
     "latency_max_ms",

@@ -321,6 +321,15 @@ def test_slowkey_asks_when_all_other_keys_were_done() -> None:
     assert figures(slow, run(*rows)).special == {"others_done_s": pytest.approx(0.010)}
 
 
+def test_skew_compares_all_other_keys_with_one_worker_less() -> None:
+    skew = replace(IO, name="skew", records=3, special=1, work_ms=5, width=3)
+    rows = (row(0, 10, SPECIAL, ended_ms=2_000), *GOOD[1:])
+    assert figures(skew, run(*rows)).special == {
+        "others_done_s": pytest.approx(0.010),
+        "others_of_ideal": pytest.approx(0.5),
+    }
+
+
 def test_latency_leaves_the_slow_key_out() -> None:
     live = replace(IO, name="live")
     made_ns = {(0, 0): 0, (0, 1): 9 * MS, (0, 2): 10 * MS, (0, 3): 14 * MS}
