@@ -40,17 +40,18 @@ $(STAMP): pyproject.toml
 jars: venv  ## Bring the broker's jars into the cache, or verify them
 	@$(BIN)/python -m coop_consumer.broker
 
-test: test-others test-spark  ## Run every test but the chaos ones
+# Most tests wait for brokers more than they compute. So three processes share two cores: one runs
+# all of Spark's tests first, while the others wait for brokers. See tests/support/sharing.py.
+SHARED := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
-# They wait for brokers more than they compute: two processes share them, a file stays together.
-IN_TWO := --numprocesses=2 --dist=loadfile
+test: jars  ## Run every test but the chaos ones
+	$(BIN)/python -m pytest -m 'not chaos' $(SHARED) $(PYTEST_ARGS)
 
 test-others: jars
-	$(BIN)/python -m pytest -m 'not chaos and not spark' $(IN_TWO) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not chaos and not spark' $(SHARED) $(PYTEST_ARGS)
 
-# Each process has a session of Spark's.
 test-spark: jars
-	$(BIN)/python -m pytest -m 'spark and not chaos' $(IN_TWO) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'spark and not chaos' $(PYTEST_ARGS)
 
 chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; prints a table
 	$(BIN)/python -m tests.chaos --runs $(CHAOS_RUNS)

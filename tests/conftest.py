@@ -16,9 +16,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
-from coop_consumer.broker import EmbeddedBroker
-from tests.support.brokers import ChosenBroker, MakeBroker, MakeTopic, running_broker
+from tests.support.brokers import ChosenBroker, MakeBroker, MakeTopic, own_broker, running_broker
+from tests.support.sharing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
+
+__all__ = ["pytest_collection_modifyitems", "pytest_xdist_make_scheduler"]
 
 # The suite is the same every time, and never timed. `--hypothesis-profile=explore` looks further.
 settings.register_profile("same", deadline=None, derandomize=True)
@@ -79,7 +81,7 @@ def group_id(request: pytest.FixtureRequest) -> str:
 def fresh_broker() -> Iterator[MakeBroker]:
     """Start embedded brokers to kill: `broker = fresh_broker(nodes=3)`. Gone after the test."""
     with ExitStack() as brokers:
-        yield lambda **arguments: brokers.enter_context(EmbeddedBroker(**arguments))
+        yield lambda **arguments: brokers.enter_context(own_broker(**arguments))
 
 
 def unique_name(request: pytest.FixtureRequest) -> str:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.broker.ports import free_ports
 from tests.chaos.proxy import LOOPBACK, Proxy
+from tests.support.brokers import own_broker
 from tests.support.stock import eventually
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
@@ -169,7 +170,7 @@ def arena(nodes: int = 1) -> Iterator[Arena]:
     settings = dict(_SETTINGS)
     if nodes == 1:
         settings |= proxied(client, behind, internal, controller, front)
-    broker = EmbeddedBroker(
+    broker = own_broker(
         nodes=nodes,
         config=settings,
         client_port=client if nodes == 1 else None,

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
-from tests.support.brokers import MakeTopic
+from tests.support.brokers import MakeTopic, own_broker
 from tests.support.certificates import make_security
 from tests.support.command import Command
 from tests.support.job import Job
@@ -58,14 +58,14 @@ def bench(bootstrap: str, topic: MakeTopic, group_id: str) -> Bench:
     return Bench(client, topic(config=FOREVER), topic(config=FOREVER), group_id)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    """A broker with SASL/SCRAM over TLS and ACLs."""
-    with EmbeddedBroker(security=make_security(tmp_path_factory.mktemp("pem"))) as broker:
+    """A broker with SASL/SCRAM over TLS and ACLs. Tests share it, so they must not stop it."""
+    with own_broker(security=make_security(tmp_path_factory.mktemp("pem"))) as broker:
         yield broker
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def root(secured: EmbeddedBroker) -> AdminClient:
     """May do everything on it."""
     return AdminClient(secured.client_config("root"))

@@ -23,6 +23,7 @@ from coop_consumer.errors import (
     TopicMissingError,
     VersionMismatchError,
 )
+from coop_consumer.kafka.topics import Topics
 from offsets import TenureId, TenureKey, encode_key
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -58,7 +59,10 @@ def ending(job: Job, kind: type[CoopConsumerError], **settings: object) -> CoopC
 # -- nothing is started ----------------------------------------------------------------------------
 
 
-def test_a_broker_that_does_not_answer_is_named(job: MakeJob) -> None:
+def test_a_broker_that_does_not_answer_is_named(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Topics.check_broker, "__defaults__", (0.5,))  # not 10 s
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     error = refusal(job(), BrokerUnreachableError, **{"bootstrap.servers": nobody})
     assert str(error).startswith(f"bootstrap.servers={nobody}: no broker answered")

@@ -21,12 +21,12 @@ from confluent_kafka.admin import AdminClient
 from assignors import WHOLE, key_hash
 from coop_consumer import Record
 from coop_consumer.admin import amend
+from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
 from tests.support import stock
-from tests.support.brokers import MakeBroker, MakeTopic
-from tests.support.certificates import make_security
+from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import Gate, RefusedError, refuse
@@ -494,26 +494,26 @@ def test_run_processes_everything_and_leaves(
 
 
 def test_one_properties_file_logs_in_and_what_is_not_allowed_is_told(
-    fresh_broker: MakeBroker, tmp_path: Path
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, tmp_path: Path
 ) -> None:
-    broker = fresh_broker(security=make_security(tmp_path))
-    create_topic(AdminClient(broker.client_config("root")), "orders")
+    orders, group = f"{group_id}-orders", group_id
+    create_topic(root, orders)
 
     def as_user(user: str, *arguments: str, **changed: str) -> Result:
-        settings = broker.client_config(user) | {f"sasl.{k}": v for k, v in changed.items()}
+        settings = secured.client_config(user) | {f"sasl.{k}": v for k, v in changed.items()}
         file = tmp_path / "client.properties"
         file.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
         return CliRunner().invoke(app, [*arguments, "--config-file", str(file)])
 
-    assert json.loads(done(as_user("root", "status", "g", "--topic", "orders", "--json")))
-    refused = as_user("ann", "status", "g")
+    assert json.loads(done(as_user("root", "status", group, "--topic", orders, "--json")))
+    refused = as_user("ann", "status", group)
     assert refused.exit_code == ExitCode.UNAUTHORIZED
-    assert "group g: user ann may not describe" in refused.stderr
-    impostor = as_user("ann", "status", "g", password="guessed")  # noqa: S106 - a wrong one
+    assert f"group {group}: user ann may not describe" in refused.stderr
+    impostor = as_user("ann", "status", group, password="guessed")  # noqa: S106 - a wrong one
     assert impostor.exit_code == ExitCode.UNAUTHORIZED
     assert "the broker refused to authenticate user ann" in impostor.stderr
     assert "guessed" not in impostor.output
-    checked = as_user("ann", "doctor", "--topics", "orders", "--group", "g")
+    checked = as_user("ann", "doctor", "--topics", orders, "--group", group)
     assert checked.exit_code == ExitCode.UNAUTHORIZED
-    assert "fail  topic orders: user ann may not" in checked.stdout
-    assert "fail  group g: user ann may not describe" in checked.stdout
+    assert f"fail  topic {orders}: user ann may not" in checked.stdout
+    assert f"fail  group {group}: user ann may not describe" in checked.stdout

@@ -31,7 +31,6 @@ from coop_consumer.broker import (
 )
 from coop_consumer.broker.process import ProcessIdentity
 from tests.support.brokers import MakeBroker, MakeTopic
-from tests.support.certificates import make_security
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -187,24 +186,24 @@ def test_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         EmbeddedBroker(data_dir=tmp_path / "file" / "data").start()
 
 
-def test_secured_broker_does_what_acls_allow(fresh_broker: MakeBroker, tmp_path: Path) -> None:
-    broker = fresh_broker(security=make_security(tmp_path))
-    root = AdminClient(broker.client_config("root"))
-    create_topic(root, "orders")
-    assert refusal_of(broker.client_config("ann"), "orders") == TOPIC_AUTHORIZATION_FAILED
+def test_secured_broker_does_what_acls_allow(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str
+) -> None:
+    orders = group_id
+    create_topic(root, orders)
+    assert refusal_of(secured.client_config("ann"), orders) == TOPIC_AUTHORIZATION_FAILED
     grant = AclBinding(
-        ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL,
+        ResourceType.TOPIC, orders, ResourcePatternType.LITERAL,
         "User:ann", "*", AclOperation.WRITE, AclPermissionType.ALLOW,
     )  # fmt: skip
     root.create_acls([grant])[grant].result(WAIT_S)
-    produce(broker.client_config("ann"), "orders", b"hers")
-    assert refusal_of(broker.client_config("bob"), "orders") == TOPIC_AUTHORIZATION_FAILED
+    produce(secured.client_config("ann"), orders, b"hers")
+    assert refusal_of(secured.client_config("bob"), orders) == TOPIC_AUTHORIZATION_FAILED
 
 
-def test_secured_broker_refuses_a_wrong_password(fresh_broker: MakeBroker, tmp_path: Path) -> None:
-    broker = fresh_broker(security=make_security(tmp_path))
+def test_secured_broker_refuses_a_wrong_password(secured: EmbeddedBroker) -> None:
     refusals: list[KafkaError] = []
-    impostor: dict[str, Any] = broker.client_config("ann") | {"sasl.password": "guessed"}
+    impostor: dict[str, Any] = secured.client_config("ann") | {"sasl.password": "guessed"}
     producer = Producer({**impostor, "error_cb": refusals.append, "log_level": 0})
     deadline = time.monotonic() + WAIT_S
     while not refusals and time.monotonic() < deadline:

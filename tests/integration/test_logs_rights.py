@@ -9,10 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
-from coop_consumer.errors import AuthorizationError, NoTransactionsError, SnapshotError
+from coop_consumer.errors import AuthorizationError, SnapshotError
 from coop_consumer.logs import Applied, CommitLog, ConditionalProducer, LogToken, NewRecord
-from coop_consumer.logs import appender as appending
-from tests.support.brokers import MakeBroker
 from tests.support.job import Job
 from tests.support.killed import to_be_killed
 from tests.support.registers import Registers, put
@@ -91,17 +89,3 @@ def test_a_topic_of_snapshots_that_may_not_be_made_is_told(allow: Allow, group_i
         with pytest.raises(SnapshotError, match="has no topic"):
             log.snapshot()
         assert isinstance(log.append([put("x", 2)]), Applied)
-
-
-def test_brokers_without_a_log_of_transactions_are_told(
-    fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = fresh_broker(config={"transaction.state.log.replication.factor": "3"})
-    settings = {"bootstrap.servers": broker.bootstrap_servers}
-    create_topic(AdminClient(settings), "log")
-    monkeypatch.setattr(appending, "_SERVED_WITHIN_S", 3.0)
-    with (
-        ConditionalProducer(settings, "log", 0, "a") as producer,
-        pytest.raises(NoTransactionsError, match=r"transaction\.state\.log\.replication\.factor"),
-    ):
-        producer.append([NewRecord(None, b"1")], producer.token())

@@ -7,20 +7,16 @@ from itertools import islice
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.errors import ConfigError, MisuseError, NoTransactionsError
-from coop_consumer.kafka import publish
+from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.patterns import (
     Checkpoint,
     ExclusiveProducer,
     MergeLog,
     PairedOffsets,
     committed_records,
-    single_writer,
 )
-from tests.support.brokers import MakeBroker
-from tests.support.single_writers import ALL, Bench, Writer
+from tests.support.single_writers import Bench, Writer
 from tests.support.stock import committed, ends, eventually
-from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -89,21 +85,6 @@ def test_after_6_inputs_the_commit_says_6_and_count_6(bench: Bench, admin: Admin
     with bench.make(Checkpoint) as checkpoint:
         assert (checkpoint.offset, checkpoint.state) == (6, "count: 6")
     assert bench.values() == [b"%d" % number for number in range(1, 7)]
-
-
-def test_brokers_without_transactions_are_told(
-    fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(single_writer, "_SERVED_WITHIN_S", 3.0)
-    monkeypatch.setattr(publish, "_CALL_S", 1.0)
-    broker = fresh_broker(config={"transaction.state.log.replication.factor": "3"})
-    client = {"bootstrap.servers": broker.bootstrap_servers}
-    for name in ("in", "out"):
-        create_topic(AdminClient(client), name, config={"retention.ms": "-1"})
-    bench = Bench(client, "in", "out", "writer")
-    for kind in ALL:
-        with pytest.raises(NoTransactionsError, match=r"transactional\.id writer .*replication"):
-            bench.make(kind)
 
 
 @pytest.mark.parametrize("kind", [ExclusiveProducer, MergeLog])

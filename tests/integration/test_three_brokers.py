@@ -10,12 +10,12 @@ import pytest
 
 from assignors import TopicPartition
 from coop_consumer import Record, Worker, WorkerPool
-from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.config import Config
 from coop_consumer.kafka.own_topics import changelog, progress_topic
 from coop_consumer.kafka.policies import PolicyLog
 from coop_consumer.kafka.publish import Publisher
 from coop_consumer.kafka.topics import EARLIEST, Topics
+from tests.support.brokers import own_broker
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +26,7 @@ TRIES = range(6)
 
 @pytest.fixture(scope="module")
 def config() -> Iterator[Config]:
-    with EmbeddedBroker(nodes=3) as broker:
+    with own_broker(nodes=3) as broker:
         yield Config.from_dict(
             {
                 "bootstrap.servers": broker.bootstrap_servers,

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import ConfigError
 from streams_adapter.sinks.columns import OutputRecord
 from streams_adapter.sinks.driver import SinkOptions
@@ -26,6 +25,7 @@ from streams_adapter.sinks.protocol import Planner, write_part
 from streams_adapter.source.batch import BatchReader
 from streams_adapter.source.options import SourceOptions
 from streams_adapter.source.rows import SCHEMA
+from tests.support.brokers import own_broker
 from tests.support.certificates import make_security
 from tests.support.topics import create_topic
 
@@ -75,7 +75,7 @@ def test_source_and_sink_log_in_by_tokens(endpoint: str, tmp_path: Path) -> None
             f'{login} unsecuredLoginStringClaim_sub="broker";'
         ),
     }
-    with EmbeddedBroker(security=security, config=accepting) as broker:
+    with own_broker(security=security, config=accepting) as broker:
         root = AdminClient(broker.client_config("root"))
         create_topic(root, "orders")
         clients = {

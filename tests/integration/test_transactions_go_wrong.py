@@ -15,8 +15,6 @@ from coop_consumer import Record, WorkerPool
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.transaction import Said
-from coop_consumer.errors import ExitCode, NoTransactionsError
-from coop_consumer.kafka import transaction_check
 from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.transaction_client import TransactionClient
 from offsets import TenureId, TenureKey, encode_key
@@ -25,9 +23,8 @@ from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
-from tests.support.pools import Pool
 from tests.support.sending import Sends, places_of
-from tests.support.stock import described, eventually
+from tests.support.stock import eventually
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -191,22 +188,6 @@ def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker)
             eventually(lambda: len(visible(orders, "totals")), lambda n, g=goal: n == g)  # type: ignore[misc]
         eventually(lambda: transactional_ids(client), lambda ids: not ids)
     assert_once(places_of(visible(orders, "totals")), produced)
-
-
-def test_brokers_that_cannot_keep_transactions_are_named_before_a_member_joins(
-    fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = fresh_broker(config={"transaction.state.log.replication.factor": "3"})
-    client = {"bootstrap.servers": broker.bootstrap_servers}
-    admin = AdminClient(client)
-    create_topic(admin, "orders")
-    monkeypatch.setattr(transaction_check, "_PATIENCE_S", 3.0)  # not 30 s
-    orders = Job(client, admin, "billing", "orders", 1, ONCE)
-    pool = Pool(orders.settings, "orders").pool
-    with pytest.raises(NoTransactionsError, match=r"state\.log\.replication\.factor") as refused:
-        pool.start()
-    assert refused.value.exit_code is ExitCode.UNAVAILABLE
-    assert not described(admin, "billing").members
 
 
 def test_a_transaction_that_took_too_long_goes_again(

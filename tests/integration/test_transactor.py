@@ -22,6 +22,7 @@ from coop_consumer.kafka.group_metadata import check_encoding, encoded
 from coop_consumer.kafka.transaction_client import TransactionClient
 from coop_consumer.kafka.transactor import Transactor, transactional_id
 from tests.support.brokers import MakeBroker, MakeTopic
+from tests.support.job import TIMING
 from tests.support.journal import WAIT_S
 from tests.support.stock import committed, eventually
 from tests.support.topics import create_topic
@@ -133,7 +134,7 @@ class Desk:
                 consumer.close()
 
 
-_QUICK = {"session.timeout.ms": 6_000, "auto.offset.reset": "earliest"}
+_QUICK = {**TIMING, "auto.offset.reset": "earliest"}
 _STRICT = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
 MakeDesk = Callable[[], Desk]
 

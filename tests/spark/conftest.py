@@ -1,8 +1,7 @@
-"""One Spark application for the session: two executor JVMs on this machine, eight slots each."""
+"""One Spark application for these tests: two executor JVMs on this machine, eight slots each."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,11 +19,18 @@ from tests.support.job import Job
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # An editable installation is not seen by PySpark, which looks for modules in folders.
-    os.environ["PYTHONPATH"] = str(ROOT / "streams_adapter" / "for_pyspark")
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable  # whose modules the JVM looks for
+@pytest.fixture(scope="package")
+def environment() -> Iterator[None]:
+    """What PySpark asks for, and what no other test of this process should see."""
+    with pytest.MonkeyPatch.context() as patch:
+        # An editable installation is not seen by PySpark, which looks for modules in folders.
+        patch.setenv("PYTHONPATH", str(ROOT / "streams_adapter" / "for_pyspark"))
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)  # whose modules the JVM looks for
+        yield
+
+
+@pytest.fixture(scope="package")
+def spark(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         SparkSession.builder.master("local-cluster[2,8,1024]")
         .appName("tests")

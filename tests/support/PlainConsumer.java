@@ -20,7 +20,7 @@ public class PlainConsumer {
         settings.put(ConsumerConfig.GROUP_ID_CONFIG, args[2]);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         settings.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6000);
-        settings.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 500);
+        settings.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 200);
         if (!args[3].isEmpty()) {
             settings.put(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, args[3]);
         }

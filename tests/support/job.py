@@ -19,7 +19,8 @@ from tests.support import stock
 from tests.support.journal import WAIT_S, Journal
 from tests.support.pools import Pool, run_to_end, running
 
-SESSION_TIMEOUT_MS = 6_000
+TIMING: Mapping[str, object] = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
+"""Members learn of a rebalance with a heartbeat: tests would wait for the default of 500 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,7 @@ class Job:
     @property
     def settings(self) -> dict[str, object]:
         """A member's configuration."""
-        needed = {"group.id": self.group, "session.timeout.ms": SESSION_TIMEOUT_MS}
-        return {**self.client, **needed, **self.own}
+        return {**self.client, "group.id": self.group, **TIMING, **self.own}
 
     @property
     def log(self) -> stock.ProgressLog:

@@ -82,6 +82,9 @@ class FakeEmbeddedBroker:
     bootstrap_servers = "127.0.0.1:20002"
     stopped = False
 
+    def __init__(self, **_: object) -> None:
+        pass
+
     def __enter__(self) -> FakeEmbeddedBroker:
         return self
 
@@ -102,6 +105,7 @@ def test_engine_that_cannot_get_the_image_leaves_it_to_the_embedded_broker(
     monkeypatch.setattr("tests.support.brokers.docker_answers", lambda: True)
     monkeypatch.setattr("tests.support.brokers.docker_broker", engine_without_image)
     monkeypatch.setattr("tests.support.brokers.EmbeddedBroker", FakeEmbeddedBroker)
+    monkeypatch.setattr("tests.support.brokers.jvm_options", tuple)
     with ExitStack() as until_end:
         chosen = start_broker({}, until_end)
         assert chosen == ChosenBroker("127.0.0.1:20002", "embedded")

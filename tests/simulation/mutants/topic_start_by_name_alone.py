@@ -10,7 +10,7 @@ import pytest
 from offsets import TopicStartRecord
 
 BREAKS = ("I2",)
-SEED = 269
+SEED = 50
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

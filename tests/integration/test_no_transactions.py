@@ -1,0 +1,73 @@
+"""Brokers that have nowhere to keep transactions: whoever needs them names the setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.errors import ExitCode, NoTransactionsError
+from coop_consumer.kafka import publish, transaction_calls, transaction_check
+from coop_consumer.logs import ConditionalProducer, NewRecord
+from coop_consumer.logs import appender as appending
+from coop_consumer.patterns import single_writer
+from tests.integration.test_exactly_once import ONCE
+from tests.support.brokers import own_broker
+from tests.support.job import Job
+from tests.support.pools import Pool
+from tests.support.single_writers import ALL, FOREVER, Bench
+from tests.support.stock import described
+from tests.support.topics import create_topic
+
+pytestmark = pytest.mark.integration
+
+SETTING = r"transaction\.state\.log\.replication\.factor"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[dict[str, str]]:
+    """The settings of a client of one broker, whose log of transactions would need three."""
+    with own_broker(config={"transaction.state.log.replication.factor": "3"}) as broker:
+        yield {"bootstrap.servers": broker.bootstrap_servers}
+
+
+def test_a_member_names_them_before_it_joins(
+    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient(client)
+    create_topic(admin, group_id)
+    monkeypatch.setattr(transaction_check, "_PATIENCE_S", 1.0)  # not 30 s
+    orders = Job(client, admin, group_id, group_id, 1, ONCE)
+    pool = Pool(orders.settings, orders.topic).pool
+    with pytest.raises(NoTransactionsError, match=SETTING) as refused:
+        pool.start()
+    assert refused.value.exit_code is ExitCode.UNAVAILABLE
+    assert not described(admin, group_id).members
+
+
+def test_a_conditional_append_names_them(
+    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(AdminClient(client), group_id)
+    monkeypatch.setattr(appending, "_SERVED_WITHIN_S", 1.0)  # not 30 s
+    monkeypatch.setattr(transaction_calls, "CALL_S", 1.0)  # not 10 s
+    with (
+        ConditionalProducer(client, group_id, 0, "a") as producer,
+        pytest.raises(NoTransactionsError, match=SETTING),
+    ):
+        producer.append([NewRecord(None, b"1")], producer.token())
+
+
+def test_each_pattern_names_them(
+    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_writer, "_SERVED_WITHIN_S", 1.0)  # not 30 s
+    monkeypatch.setattr(publish, "_CALL_S", 0.5)  # not 10 s
+    source, output = f"{group_id}-in", f"{group_id}-out"
+    for name in (source, output):
+        create_topic(AdminClient(client), name, config=FOREVER)
+    bench = Bench(client, source, output, group_id)
+    for kind in ALL:
+        with pytest.raises(NoTransactionsError, match=rf"transactional\.id {group_id} .*{SETTING}"):
+            bench.make(kind)
