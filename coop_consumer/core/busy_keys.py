@@ -96,8 +96,8 @@ class BusyKeys:
         state.report(
             Level.WARNING,
             f"{partition.tp}: one key{key} is {100 * share:.0f} % of the work{here} and runs on "
-            f"one worker; at most {helped_to:.1f} can be busy there. More workers or members will not "
-            "help: make its handler quicker, or split the key.",
+            f"one worker; at most {helped_to:.1f} can be busy there. More workers or members will "
+            "not help: make its handler quicker, or split the key.",
         )
 
 

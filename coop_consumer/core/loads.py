@@ -208,11 +208,10 @@ class Loads:
 
     def _is_news(self, now: LoadRecord) -> bool:
         """Whether the record differs by so much from what the log has that it is worth one."""
-        was = self.told
+        was, is_idle = self.told, not (now.busy or now.finished)
         if was is None:
-            return True
-        is_idle = not (was.busy or now.busy or was.finished or now.finished)
-        if is_idle:
+            return not is_idle or self._view is not None
+        if is_idle and not (was.busy or was.finished):
             return False  # what was measured fades, and a group at rest writes nothing
         return (
             abs(was.busy - now.busy) > max(_BUSY_STEP, _CHANGED_SHARE * max(was.busy, now.busy))
@@ -233,8 +232,11 @@ def _is_held(partition: Partition) -> bool:
 
 
 def _measured(partition: Partition) -> list[Tenure]:
-    """Those of which enough was sampled."""
-    return [it for it in partition.tenures if it.begun and it.ranges and it.load.is_known]
+    """Those of which enough was sampled, by what they hold now."""
+    found = [it for it in partition.tenures if it.begun and it.ranges and it.load.is_known]
+    for tenure in found:
+        tenure.load.fit(tenure.ranges)
+    return found
 
 
 def _differ(one: int, other: int) -> bool:

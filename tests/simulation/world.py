@@ -52,6 +52,7 @@ from tests.simulation.scheduler import Scheduler
 from tests.simulation.shell import MemberShell
 from tests.simulation.situations import Ranges, is_chain
 from tests.simulation.standalone import StandaloneShell, User
+from tests.simulation.strange_loads import strange_loads
 from tests.simulation.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -276,6 +277,8 @@ class World:
                 self.coordinator.offsets[data.tp] = Committed(
                     scheduler.rng.randint(0, data.end), "plain"
                 )
+        if self.tells_loads:
+            self.log.append(0, strange_loads(self.group), 0)
         self.checker.truth.about_to_begin(self.coordinator.offsets)
         self.faults = Faults(self)
         is_upgrade = drawn.upgrade_from != "none"

@@ -230,18 +230,19 @@ def test_what_is_given_up_takes_its_load_along() -> None:
     assert max(told(load, alone).bins) <= 1
 
 
-def test_a_sketch_bounds_each_weight_from_both_sides() -> None:
+@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.3])
+def test_a_sketch_never_says_too_much_and_little_too_little(exponent: float) -> None:
     rng, sketch, truth = Random(1), HeaviestHashes(), Counter[int]()
-    draw = zipf(5_000, 0.8, rng)
-    for _ in range(500):
+    draw = zipf(20_000, exponent, rng)
+    for _ in range(2_000):
         some = [draw() for _ in range(SLICE)]
         sketch.add(some, 1.0)
         truth.update(some)
+        assert len(sketch._weights) <= 512, "it is bounded"
     for key_hash_, sure in sketch.at_least():
-        assert sure <= truth[key_hash_] <= sketch._weights[key_hash_]
+        assert sure <= truth[key_hash_]
     (top, sure), *_ = sketch.at_least()
-    assert top == truth.most_common(1)[0][0]
-    assert sure == truth[top], "it was never dropped"
+    assert (top, sure) == (truth.most_common(1)[0][0], pytest.approx(truth[top], rel=0.01))
 
 
 def test_one_slice_in_sixteen_is_looked_at_and_one_a_second_at_least() -> None:
