@@ -32,8 +32,10 @@ _REST_MAX = 10.0
 _AGE_MAX = 40.0
 """After so many half-lives the weights are written anew, as they would outgrow a float."""
 
-_BATCH, _BATCH_GROWS = 256, 1.2
-"""So many sampled hashes are counted at once, or those of a quarter of a minute."""
+_STEPS = 4
+"""Weights grow in steps of so many a half-life, so that a batch of samples has one weight."""
+_BATCH = 256
+"""So many sampled hashes are counted at once, or fewer of one weight."""
 _KEPT, _ROOM = 64, 256
 _HEAVY_SHARE, _HEAVY_RECORDS = 1 / 64, 8.0
 """A hash is heavy if it has this share of the tenure's records, and as many were sampled of it."""
@@ -80,14 +82,12 @@ class HeaviestHashes:
         self._batch_weight = 1.0
 
     def add(self, hashes: Sequence[int], weight: float) -> None:
-        """Add hashes of this weight each, which only grows."""
-        batch = self._batch
-        if batch and weight > self._batch_weight * _BATCH_GROWS:
+        """Add hashes of this weight each."""
+        if weight != self._batch_weight:
             self._count_batch()
-        if not batch:
             self._batch_weight = weight
-        batch += hashes
-        if len(batch) >= _BATCH:
+        self._batch += hashes
+        if len(self._batch) >= _BATCH:
             self._count_batch()
 
     def _count_batch(self) -> None:
@@ -205,12 +205,16 @@ class TenureLoad:
             self._age += min(max(now_ms - self._at_ms, 0) / HALF_LIFE_MS, _REST_MAX)
         self._at_ms = now_ms
         if self._age > _AGE_MAX:
-            factor, self._age = 0.5**self._age, 0.0
+            factor, self._age = 1 / self._one, 0.0
             self._offsets *= factor
             self._records *= factor
             self._bins = [it * factor for it in self._bins]
             self._sketch.scale(factor)
-        return 2.0**self._age
+        return self._one
+
+    @property
+    def _one(self) -> float:
+        return 2.0 ** (int(self._age * _STEPS) / _STEPS)
 
     def fit(self, ranges: tuple[KeyRange, ...]) -> None:
         """The tenure holds this now: of what it gave up since nothing is known any more."""
@@ -253,8 +257,7 @@ class TenureLoad:
         if self._looked == self._seen:
             return
         self._looked = self._seen
-        one = 2.0**self._age
-        least = max(self._records * _HEAVY_SHARE, _HEAVY_RECORDS * one)
+        least = max(self._records * _HEAVY_SHARE, _HEAVY_RECORDS * self._one)
         found = self._sketch.at_least(least)[:HEAVY_MAX] if self.is_known else []
         self.heavy = tuple((it, records / self._offsets) for it, records in found)
         self.keys = {it: self.keys[it] for it, _ in found if it in self.keys}
