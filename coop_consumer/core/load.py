@@ -21,9 +21,8 @@ BINS = 8
 HEAVY_MAX = 4
 HALF_LIFE_MS = 60_000
 
-_SLICES, _SLICES_SPREAD = 16, 17
-"""One slice in so many is looked at. The distances differ, because keys may come in turn."""
-_SLICES_STEP = 11
+_SLICES = 16
+"""One slice in so many is looked at, on average."""
 _SAMPLE_MS = 1_000
 """A slice that comes so long after the last sample is looked at, too: few records come then."""
 
@@ -51,7 +50,7 @@ class Sampler:
     """Says which slices of a stream are looked at: one in 16 on average, one a second at least."""
 
     _left: int = 0
-    _taken: int = 0
+    _number: int = 1
     _due_ms: int = 0
 
     def is_due(self, now_ms: int) -> bool:
@@ -59,9 +58,9 @@ class Sampler:
         if self._left and now_ms < self._due_ms:
             self._left -= 1
             return False
-        self._taken += 1
-        spread = self._taken * _SLICES_STEP % _SLICES_SPREAD - _SLICES_SPREAD // 2
-        self._left = _SLICES - 1 + spread
+        # The distances differ without a pattern, because keys may come in turn.
+        self._number = self._number * 1_103_515_245 + 12_345 & 0x7FFF_FFFF
+        self._left = (self._number >> 16) % (2 * _SLICES - 1)
         self._due_ms = now_ms + _SAMPLE_MS
         return True
 
@@ -214,7 +213,7 @@ class TenureLoad:
 
     @property
     def _one(self) -> float:
-        return 2.0 ** (int(self._age * _STEPS) / _STEPS)
+        return float(2 ** (int(self._age * _STEPS) / _STEPS))
 
     def fit(self, ranges: tuple[KeyRange, ...]) -> None:
         """The tenure holds this now: of what it gave up since nothing is known any more."""

@@ -138,7 +138,7 @@ class TestTheRecord:
         assert not store(member).loads
 
     def test_the_lead_clears_those_of_members_that_are_gone(self) -> None:
-        gone = member_at_work(LOW)
+        gone = member_at_work(LOW, keys=keys_in(LOW, 4))
         assert set(store(gone).loads) == {"m1"}
         lead = TableMember("m2", log=gone.log, incarnation=2)
         lead.assign(LOW, live=("m2",))
@@ -273,7 +273,7 @@ class TestBusyKeys:
         self.watch(member, WINDOW_MS / 1_000 + 1)
         (line,) = lines(member, "one key")
         assert line == (
-            "t-0: one key (N14228) is 50 % of the work and runs on one worker; at most 2.0 can be "
+            "t-0: one key (N14228) is 51 % of the work and runs on one worker; at most 2.0 can be "
             "busy there. More workers or members will not help: make its handler quicker, or "
             "split the key."
         )
