@@ -76,7 +76,7 @@ class StyleContract:
     def test_the_time_that_handlers_take_is_measured(self) -> None:
         script = Script()
         script.takes_s = 0.02
-        with self.crew(script) as crew:
+        with self.crew(script, workers=1) as crew:
             crew.produce(*KEYS)
             crew.until_done(len(KEYS))
         crew.member.after(1_000)

@@ -73,7 +73,7 @@ RESTS, SETTLE_MS, REST_MS, RESTLESS_MS = 0.05, 2_000, 5_500, 30_000
 is seen in so long, as a member waits for 5 s before it asks for another plan; it must by then."""
 _HURRY_EVERY, _HURRY_AT = 14, 7
 """One seed in so many is in a hurry, by its number: a draw more would change every other world."""
-_LOAD_EVERY, _LOAD_AT = 4, 1
+_LOAD_EVERY, _LOAD_AT = 7, 6
 """In one seed of so many, members measure their load at once and report it often."""
 _LOAD_MS = 300
 _NARROW_EVERY, _NARROW_AT = 7, 6
