@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors.key_range import KeyRange
+from assignors.load import ClaimLoad
 from assignors.member import TopicPartition
 from assignors.wire import WIRE_VERSION, Reader, UnknownVersionError, UserDataError, Writer
 
@@ -43,6 +44,7 @@ class Claim:
         ranges: The ranges it still holds: sorted, disjoint.
         draining: True once it has begun to release them all.
         epoch: The partition's epoch in which it began.
+        load: What its records cost; None: not known, so they count as even.
     """
 
     number: int
@@ -50,6 +52,7 @@ class Claim:
     ranges: tuple[KeyRange, ...]
     draining: bool
     epoch: int = 0
+    load: ClaimLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -871,14 +871,15 @@ class HandlerOverdueError(FatalError):
     """A handler has run for longer than `max.processing.ms`, and still does.
 
     `key_range` is the assigned range that contains its key. `policy` is the value of `on.overdue`.
-    Raised only under "exit".
+    `key` is a text if `log.keys` does not allow the key itself: what is said of it instead. Raised
+    only under "exit".
     """
 
     topic: str
     partition: int
     key_range: KeyRange
     offset: int
-    key: bytes | None
+    key: bytes | str | None
     running_ms: int
     policy: str
 
@@ -891,9 +892,10 @@ class HandlerOverdueError(FatalError):
             "it may still run beside the next attempt",
             "exit": "Finished records are committed, and this process ends",
         }[self.policy]
+        key = self.key if isinstance(self.key, str) else f" (key {self.key!r:.60})"
         return (
-            f"{_place(self.topic, self.partition, self.key_range)} offset {self.offset} "
-            f"(key {self.key!r:.60}): its handler has run for {self.running_ms} ms, and still "
+            f"{_place(self.topic, self.partition, self.key_range)} offset {self.offset}"
+            f"{key}: its handler has run for {self.running_ms} ms, and still "
             f"does. {now} (on.overdue={self.policy}). Set time-outs for its calls, or raise "
             "max.processing.ms."
         )

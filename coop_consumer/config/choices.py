@@ -71,6 +71,14 @@ class OnDataLoss(StrEnum):
     STOP = "stop"
 
 
+class LogKeys(StrEnum):
+    """What lines of the log, and loads in the progress log, may show of keys."""
+
+    TEXT = "text"
+    HASH = "hash"
+    NONE = "none"
+
+
 class OffsetReset(StrEnum):
     """Where a group begins that has no progress and no committed offset."""
 

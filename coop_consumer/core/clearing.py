@@ -2,9 +2,9 @@
 
 In: the partitions that this member leads, complete reads of their views. Out: tombstones for
 tenures whose ranges were taken over since, for bases and decisions that do not count any more, for
-announcements of members that are gone. They come at every second mirror, from the second one after
-an assignment on. The lead of split partitions follows the log anyway. The owner of a whole
-partition looks once after each assignment. Upholds I3.
+announcements and loads of members that are gone. They come at every second mirror, from the second
+one after an assignment on. The lead of split partitions follows the log anyway. The owner of a
+whole partition looks once after each assignment. Upholds I3.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class Clearing:
         ]
         if state.membership.live:
             keys += map(encode_key, view.store.gone(live, mark.offset))
+            keys += map(encode_key, view.store.loads_gone(live, mark.offset))
         if mark.offset == view.end_offset:
             mark.read = view.complete
         mark.offset = view.end_offset

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.config import UpgradeFrom
 from coop_consumer.core.actions import Leave, Level
 from coop_consumer.core.lane import hash_of
-from coop_consumer.core.record import Record
+from coop_consumer.core.record import Record, key_of
 from coop_consumer.errors import (
     LogLostForGoodError,
     LogWriterBrokenError,
@@ -21,6 +21,7 @@ from coop_consumer.errors import (
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
+    from coop_consumer.config import LogKeys
     from coop_consumer.core.state import MemberState
     from coop_consumer.core.withdrawal import Withdrawal
     from coop_consumer.errors import CoopConsumerError
@@ -132,10 +133,11 @@ class Closing:
             for tenure in partition.all_tenures()
             for key_hash in sorted(tenure.draining)
         ]
-        return [_named(tp, at.get((tp, key_hash))) for tp, key_hash in draining]
+        keys = state.config.log_keys
+        return [_named(tp, at.get((tp, key_hash)), keys) for tp, key_hash in draining]
 
 
-def _named(tp: TopicPartition, record: Record | None) -> str:
+def _named(tp: TopicPartition, record: Record | None, keys: LogKeys) -> str:
     if record is None:  # it has just ended
         return f"{tp} a record that is about to be settled"
-    return f"{tp} offset {record._offset} (key {record._key!r:.60})"
+    return f"{tp} offset {record._offset}{key_of(record, keys)}"

@@ -208,7 +208,8 @@ class Fetched(NamedTuple):
     """The stream covered [start, end) without interruption; these are the messages in it.
 
     Offsets missing among the messages are holes (compaction, aborted transactions). `at_end`: the
-    broker had nothing beyond `end` at that moment.
+    broker had nothing beyond `end` at that moment. `log_end`: where the partition ends, as far as
+    the broker told of late; -1: not told with this batch.
     """
 
     tp: TopicPartition
@@ -217,6 +218,7 @@ class Fetched(NamedTuple):
     end: int
     messages: Sequence[Message]
     at_end: bool
+    log_end: int = -1
 
 
 class EndsTold(NamedTuple):

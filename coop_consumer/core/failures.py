@@ -151,7 +151,7 @@ class Failures:
                 self._note_given_up(record, failure)
             return
         lane.failure = None  # it may wait for days
-        state, where = self._state, where_of(record)
+        state, where = self._state, self._where(record)
         state.counters.failures += 1
         is_attempt = self._circuit.failed(record, failure)
         record = lane.records[0] = new_attempt(record)
@@ -279,8 +279,11 @@ class Failures:
                 state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop", failure)
                 self._stop_group(record, failure.line)
 
+    def _where(self, record: Record) -> str:
+        return where_of(record, self._state.config.log_keys)
+
     def _tried(self, record: Record, failure: Failure) -> str:
-        return f"{where_of(record)}: failed {record._attempt} times, last with {failure.line}"
+        return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
 
     def _report_parked(self, record: Record, failure: Failure) -> None:
         self._report(
@@ -334,12 +337,12 @@ class Failures:
             return
         if error is not None:
             tp, offset = record.tenure.tp, record._offset
-            self._refused.refused(tp.topic, (tp, offset), where_of(record), error)
+            self._refused.refused(tp.topic, (tp, offset), self._where(record), error)
             self._back_off(lane, state.config.attempt_backoff_max_ms)
             return
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
-        told = f"{where_of(record)}: sent to the dead-letter topic"
+        told = f"{self._where(record)}: sent to the dead-letter topic"
         self._report(Level.ERROR, record, told)
         self.count_as_done(lane)
 
@@ -365,7 +368,7 @@ class Failures:
 
     def report_decision(self, record: Record, action: str) -> None:
         """A person has decided about this record."""
-        text = f"{where_of(record)}: {action} by decision in the log"
+        text = f"{self._where(record)}: {action} by decision in the log"
         self._report(Level.WARNING, record, text)
 
     def _report(

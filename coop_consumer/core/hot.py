@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from assignors import KeyRange
 from coop_consumer.core.actions import APART, APART_MAX, HoldApart, Level
 from coop_consumer.core.lane import hash_of, records_of
-from coop_consumer.core.record import where_of
+from coop_consumer.core.record import key_of, place_of
 from coop_consumer.core.state import RESUME_SHARE
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from assignors import TopicPartition
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.streams import Streams
     from coop_consumer.core.tenure import Tenure
@@ -45,16 +46,16 @@ def busiest(tenures: Iterable[Tenure]) -> tuple[int, int]:
     return counts.most_common(1)[0]
 
 
-def first_of(state: MemberState, tenure: Tenure, key_hash: int) -> str:
-    """Where the first record of a hash lies that waits, with its key if it is queued here."""
+def first_of(state: MemberState, tenure: Tenure, key_hash: int) -> tuple[str, Record | None]:
+    """Where the first record of a hash lies that waits, and that record if it is queued here."""
     with state.lock:
         for entry in state.lanes.tables.of(tenure.tp).values():
             if hash_of(entry) == key_hash and entry.tenure is tenure:
                 for record in records_of(entry):
                     if record._offset in tenure.pending:
-                        return where_of(record)
+                        return place_of(record), record
     first = next((offset for offset, it in tenure.pending.items() if it == key_hash), -1)
-    return f"{tenure.tp}@{first}"
+    return f"{tenure.tp}@{first}", None
 
 
 @dataclass(slots=True, eq=False)
@@ -111,10 +112,12 @@ class HotHashes:
         tenure = next((it for it in tenures if any(key_hash in r for r in it.ranges)), None)
         if tenure is not None and self._may_move(partition, tenure, key_hash):  # else it drains
             self._counted[partition.tp] = 0
+            place, record = first_of(self.state, tenure, key_hash)
+            key = key_of(record, self.state.config.log_keys) if record else ""
             self.state.report(
                 Level.WARNING,
                 f"{partition.tp}: {count} of {waiting} records that wait are of the key of "
-                f"{first_of(self.state, tenure, key_hash)}. One worker runs it, so it is fetched "
+                f"{place}{key}. One worker runs it, so it is fetched "
                 "by itself from now on, at its pace; the other keys go on.",
             )
             self.handover.move_apart(partition, tenure, key_hash)

@@ -61,6 +61,16 @@ def _leader_epoch(message: Message) -> int:
     return -1 if epoch is None else epoch
 
 
+def _to_measure(stream: Stream) -> list[tuple[Tenure, int]]:
+    """The tenures whose records of the next slice are all to be run, and how far each has seen.
+
+    Where inherited facts lie ahead others have done some of it: the rest alone would look light.
+    """
+    return [
+        (tenure, tenure.tracker.seen_to) for tenure in stream.tenures if not tenure.tracker.ahead
+    ]
+
+
 class Intake:
     """Admits what streams bring, and files it in lanes.
 
@@ -106,20 +116,28 @@ class Intake:
             f"to {event.start}"
         )
         state.counters.fetched += len(event.messages)
-        is_large = self._look_beside(event.messages)
+        is_large, begin = self._look_beside(event.messages), event.start
         for first in range(0, len(event.messages), _SLICE):
             if first:
                 state.breathe()
+            some = event.messages[first : first + _SLICE]
+            is_sample = stream.sampler.is_due(state.now_ms)
+            seen = _to_measure(stream) if is_sample else ()
             with state.lock:
-                some = event.messages[first : first + _SLICE]
                 self._admit(partition, stream, some, is_large)
                 # A record's predecessor may have ended meanwhile, after its thread last looked.
                 self._lanes.settle()
+            end = (some[-1].offset() or 0) + 1
+            for tenure, seen_to in seen:
+                self._measure(tenure, some, max(begin, seen_to), end)
+            begin = max(begin, end)
         stream.next_offset = max(stream.next_offset, event.end)
         for tenure in stream.tenures:
             if tenure.tracker.seen_to < event.end:
                 tenure.tracker.cover(event.start, event.end)
                 tenure.dirty = True
+        if event.log_end >= 0 or event.at_end:
+            partition.pace.told(max(event.log_end, event.end), state.now_ms)
         if event.at_end:
             partition.end_offset = event.end
         elif event.end > partition.end_offset:
@@ -127,6 +145,26 @@ class Intake:
         if len(partition.streams) > 1 or stream.consumer >= APART:
             self.streams.rearrange(partition)
         return None
+
+    def _measure(self, tenure: Tenure, messages: Sequence[Message], first: int, end: int) -> None:
+        """Count what a tenure has taken in of a slice, from the first offset that was new to it."""
+        if first >= end or not tenure.ranges:
+            return
+        pending, draining, load = tenure.pending, tenure.draining, tenure.load
+        offsets = [message.offset() or 0 for message in messages]
+        taken = [
+            key_hash
+            for offset in offsets
+            if (key_hash := pending.get(offset)) is not None
+            and offset >= first
+            and not (draining and key_hash in draining)
+        ]
+        load.sample(tenure.ranges, first, end, taken, self._state.now_ms)
+        nameless = load.nameless() if load.heavy else ()
+        if nameless and self._state.config.ordering == "key":
+            for offset, message in zip(offsets, messages, strict=True):
+                if (key_hash := pending.get(offset)) in nameless and key_hash is not None:
+                    load.keys[key_hash] = message.key()
 
     @staticmethod
     def _cut_at(stream: Stream, messages: Sequence[Message]) -> int | None:

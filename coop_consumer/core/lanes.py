@@ -38,6 +38,7 @@ from coop_consumer.core.lane import (
 from coop_consumer.core.lane_tables import LaneTables
 from coop_consumer.core.ready import Holder, RunQueue
 from coop_consumer.core.record import KEY, TENURE, Record
+from coop_consumer.core.work_time import WorkTime
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
@@ -76,6 +77,7 @@ class KeyLanes:
         abandoned: Singles that nobody listens to any more, though their handlers run.
         in_batches: Whether singles run in batches, in company.
         ready_min: How many records are kept ready at least; executors set it.
+        work: How long handlers take; executors add to it.
     """
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
@@ -93,6 +95,7 @@ class KeyLanes:
         self.abandoned: set[Record] = set()
         self.in_batches = False
         self.ready_min = READY_TOGETHER
+        self.work = WorkTime()
         self._chunks = Chunks()
 
     @property

@@ -16,6 +16,7 @@ from coop_consumer.core.actions import Action, Level
 from coop_consumer.core.announcing import Announcing
 from coop_consumer.core.assignments import Assignments
 from coop_consumer.core.beginning import Beginnings
+from coop_consumer.core.busy_keys import BusyKeys
 from coop_consumer.core.circuit import Circuit
 from coop_consumer.core.claims import Claims
 from coop_consumer.core.clearing import Clearing
@@ -32,6 +33,7 @@ from coop_consumer.core.handover import Handover
 from coop_consumer.core.hot import HotHashes
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.loads import Loads
 from coop_consumer.core.log_reading import LogReading
 from coop_consumer.core.mirror import Mirror
 from coop_consumer.core.notices import Notices
@@ -49,7 +51,7 @@ from coop_consumer.core.settling import Settling
 from coop_consumer.core.snapshot import Snapshot, is_caught_up, snapshot_of
 from coop_consumer.core.standstill import Standstill
 from coop_consumer.core.state import MemberState
-from coop_consumer.core.subscription import subscription_of
+from coop_consumer.core.subscription import claims_of, subscription_of
 from coop_consumer.core.suspicion import Suspects
 from coop_consumer.core.topic_starts import TopicStarts
 from coop_consumer.core.waits import Waits
@@ -57,6 +59,7 @@ from coop_consumer.core.withdrawal import Withdrawal
 from coop_consumer.errors import ProgressLogLostError, RecordTooLargeError
 
 if TYPE_CHECKING:
+    from assignors import Claim
     from coop_consumer.config import Config
 
 _IDLE_MS = 1_000
@@ -128,6 +131,8 @@ class MemberCore:
         self.announcing = Announcing(state, self.outbox, static)
         self.pressure = Pressure(state, self.handover)
         self.hot = HotHashes(state, self.handover, self.intake.streams)
+        self.loads = Loads(state, self.outbox)
+        self.busy_keys = BusyKeys(state)
         self.commits = Commits(state, self.outbox, self.reading)
         self.mirror = Mirror(state)
         self.clearing = Clearing(state, self.outbox, self.reading)
@@ -321,6 +326,9 @@ class MemberCore:
         self._look_after_led()
         self.requests.answer_due()
         self.hot.look()
+        self.busy_keys.look_due()
+        if not self.closing.log_lost:
+            self.loads.look_due()
         self.pressure.hold_or_resume()
         self.settling.follow_due()
         self.withdrawal.answer_due()
@@ -364,7 +372,11 @@ class MemberCore:
 
     def subscription(self) -> bytes:
         """The user data of our next JoinGroup. Call it after `Joining`."""
-        return subscription_of(self.state, self._contract, log_lost=self.closing.log_lost)
+        return subscription_of(self.state, self._contract, self.claims_held())
+
+    def claims_held(self) -> tuple[Claim, ...]:
+        """What that says of the ranges that we hold or drain."""
+        return claims_of(self.state, self.loads, log_lost=self.closing.log_lost)
 
     # ---- the progress log ----------------------------------------------------------------------
 
@@ -439,7 +451,7 @@ class MemberCore:
 
     def snapshot(self) -> Snapshot:
         """How it stands now, for others than its thread."""
-        return snapshot_of(self.state)
+        return snapshot_of(self.state, self.loads.record())
 
     def check(self) -> None:
         """Assert the invariants of every part (I1, I2, I4, I8, I10)."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from assignors import KeyRange
-from coop_consumer.config import OnOverdue
+from coop_consumer.config import LogKeys, OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lane import RUNNING, Entry, Lane
-from coop_consumer.core.record import Record
+from coop_consumer.core.record import Record, key_of
 from coop_consumer.errors import HandlerOverdueError
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ class Overdue:
         state.counters.overdue += 1
         alone = KeyRange(record._key_hash, record._key_hash)  # if its range has moved on
         key_range = next((r for r in lane.tenure.ranges if record._key_hash in r), alone)
-        tp, offset, key = record.tenure.tp, record._offset, record._key
+        tp, offset = record.tenure.tp, record._offset
+        keys = state.config.log_keys
+        key = record._key if keys is LogKeys.TEXT else key_of(record, keys)
         error = HandlerOverdueError(
             tp.topic, tp.partition, key_range, offset, key, running_ms, policy
         )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
 from coop_consumer.core.hot import busiest, first_of
+from coop_consumer.core.key_names import named
 from coop_consumer.core.lane import HELD, RUNNING, Lane
 from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.errors import MaxIndividualCommitReachedError
@@ -67,6 +68,7 @@ class Pressure:
         self._ready_enough = 0.0
         self._wall_reported_ms: dict[TopicPartition, int] = {}
         self._wall_left_ms: dict[TopicPartition, int] = {}
+        self._wall_told: set[TopicPartition] = set()  # and not that they have left it
 
     def hold_or_resume(self) -> None:
         """Stop fetching at a bound; go on when half of it is free again."""
@@ -167,7 +169,9 @@ class Pressure:
         for tp, left_ms in list(self._wall_left_ms.items()):
             if state.now_ms >= left_ms + _WALL_OVER_MS:
                 del self._wall_left_ms[tp]
-                self._wall_reported_ms.pop(tp, None)
+                if tp not in self._wall_told:
+                    continue
+                self._wall_told.discard(tp)
                 state.report(
                     Level.WARNING,
                     f"{tp}: it is fetched again, since {_WALL_OVER_MS // 1_000} s without a stop; "
@@ -183,6 +187,7 @@ class Pressure:
         if last_ms is not None and state.now_ms < last_ms + _WALL_AGAIN_MS:
             return
         self._wall_reported_ms[tp] = state.now_ms
+        self._wall_told.add(tp)
         owned = hull(r for tenure in partition.all_tenures() for r in tenure.held)
         error = MaxIndividualCommitReachedError(
             tp.topic,
@@ -191,9 +196,13 @@ class Pressure:
             held,
             state.config.max_num_ranges_held,
         )
-        key_hash, count = busiest(partition.all_tenures())
-        holder = next(it for it in partition.all_tenures() if key_hash in it.pending.values())
-        told = f" {count} of them are of the key of {first_of(state, holder, key_hash)}."
+        others = [it for it in partition.all_tenures() if not partition.is_hot(it)]
+        key_hash, count = busiest(others)
+        holder = next(it for it in others if key_hash in it.pending.values())
+        place, record = first_of(state, holder, key_hash)
+        keys, is_known = state.config.log_keys, record is not None
+        key = named(keys, record._key if record else None, key_hash, known=is_known)
+        told = f" One key{key} has {count} of them, {100 * count // held} %, from {place} on."
         state.report(Level.ERROR, f"{error}{told}")
 
     # ---- records and bytes ---------------------------------------------------------------------

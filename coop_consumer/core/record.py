@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
+from coop_consumer.config import LogKeys
+
 if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.tenure import Tenure
@@ -310,9 +312,20 @@ def place_of(record: Record) -> str:
     return f"{record._tenure.tp}@{record._offset}"
 
 
-def where_of(record: Record) -> str:
-    """The same with its key, as in `orders-3@1042 (key b'k')`."""
-    return f"{place_of(record)} (key {record._key!r:.60})"
+def key_of(record: Record, keys: LogKeys) -> str:
+    """Its key in brackets, behind a space, as far as `log.keys` allows it."""
+    match keys:
+        case LogKeys.TEXT:
+            return f" (key {record._key!r:.60})"
+        case LogKeys.HASH:
+            return f" (hash {record._key_hash})"
+        case LogKeys.NONE:
+            return ""
+
+
+def where_of(record: Record, keys: LogKeys) -> str:
+    """Its place with its key, as in `orders-3@1042 (key b'k')`; see `key_of`."""
+    return f"{place_of(record)}{key_of(record, keys)}"
 
 
 def copy_of(contents: Contents, assigned: Mapping[str, object] | None = None) -> Record:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from assignors import KeyRange, TopicPartition
     from coop_consumer.core.state import MemberState
+    from offsets import LoadRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +24,22 @@ class Snapshot:
         assignment: The ranges whose records are processed here; not those that still wait.
         positions: For each partition that something is held of: up to where its records were taken
             in; the lowest of its ranges counts, None: nothing has begun.
+        load: How busy it is, and with what.
     """
 
     capacity: int
     assignment: Mapping[TopicPartition, tuple[KeyRange, ...]]
     positions: Mapping[TopicPartition, int | None]
+    load: LoadRecord
 
 
-def snapshot_of(state: MemberState) -> Snapshot:
+def snapshot_of(state: MemberState, load: LoadRecord) -> Snapshot:
     """How things stand now."""
     positions = {
         tp: min((t.tracker.seen_to for t in partition.tenures if t.begun), default=None)
         for tp, partition in state.partitions.items()
     }
-    return Snapshot(state.membership.capacity, state.assignment(), positions)
+    return Snapshot(state.membership.capacity, state.assignment(), positions, load)
 
 
 def is_caught_up(state: MemberState) -> bool:

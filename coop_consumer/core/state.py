@@ -20,6 +20,8 @@ from coop_consumer.core.counters import Counters
 from coop_consumer.core.events import NO_MEMBER, GroupMetadata
 from coop_consumer.core.hashes import without
 from coop_consumer.core.lanes import KeyLanes
+from coop_consumer.core.load import Sampler
+from coop_consumer.core.pace import PartitionPace
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
 from coop_consumer.core.record_size import RecordSize
@@ -65,6 +67,7 @@ class Stream:
         next_offset: All below was delivered; a batch must start here.
         tenures: Those that it feeds.
         is_held: It is one of a hot hash, and its Consumer pauses. Written by `hot`.
+        sampler: Which of its slices are looked at to measure load.
     """
 
     number: int
@@ -72,6 +75,7 @@ class Stream:
     next_offset: int
     tenures: list[Tenure] = field(default_factory=list)
     is_held: bool = False
+    sampler: Sampler = field(default_factory=Sampler)
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +85,7 @@ class Partition:
     Written by `handover` (`assigned`, `claims`, `waiting`), `withdrawal` (`unassign`), `claims`
     (waits that are over), `beginning` and `ending` (`waiting`, `tenures`, `draining`), `streams`
     (`streams`), `hot` and `streams` (`hot`), `intake`, `streams` and `data_loss` (`end_offset`),
-    `data_loss` (`topic_id`).
+    `data_loss` (`topic_id`), `intake` and `loads` (`pace`).
 
     Attributes:
         view: The progress log's partition in which its history lies.
@@ -94,6 +98,7 @@ class Partition:
         hot: Hashes of which so many records wait that they have a tenure and a stream of their own.
         end_offset: The end of the partition as the fetch saw it last; -1: not yet.
         exactly_once: Only what was read in the log is known to be done.
+        pace: How many offsets a second it has to do.
         agreement: Which epoch counts.
     """
 
@@ -109,6 +114,7 @@ class Partition:
     hot: set[int] = field(default_factory=set)
     end_offset: int = -1
     exactly_once: bool = False
+    pace: PartitionPace = field(default_factory=PartitionPace)
     agreement: Agreement = field(init=False)
 
     def __post_init__(self) -> None:

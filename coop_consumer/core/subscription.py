@@ -11,25 +11,37 @@ from typing import TYPE_CHECKING
 from assignors import Subscription, encode_subscription
 
 if TYPE_CHECKING:
+    from assignors import Claim
+    from coop_consumer.core.loads import Loads
     from coop_consumer.core.state import MemberState
 
 
-def subscription_of(state: MemberState, contract: str, *, log_lost: bool) -> bytes:
+def claims_of(state: MemberState, loads: Loads, *, log_lost: bool) -> tuple[Claim, ...]:
+    """All that this process holds or drains.
+
+    Args:
+        state: The member, which is about to join.
+        loads: What its records cost.
+        log_lost: The progress log takes no more records, so no release will come.
+    """
+    return tuple(
+        claim
+        for _, partition in sorted(state.partitions.items())
+        for tenure in partition.all_tenures()
+        if tenure.key.topic_id == partition.topic_id  # else of a deleted topic
+        for claim in tenure.claims(loads.of(partition, tenure), log_lost=log_lost)
+    )
+
+
+def subscription_of(state: MemberState, contract: str, claims: tuple[Claim, ...]) -> bytes:
     """The user data of the next JoinGroup.
 
     Args:
         state: The member, which is about to join.
         contract: What all members must agree on.
-        log_lost: The progress log takes no more records, so no release will come.
+        claims: What it holds or drains.
     """
     config = state.config
-    claims = [
-        claim
-        for _, partition in sorted(state.partitions.items())
-        for tenure in partition.all_tenures()
-        if tenure.key.topic_id == partition.topic_id  # else of a deleted topic
-        for claim in tenure.claims(log_lost=log_lost)
-    ]
     return encode_subscription(
         Subscription(
             name=state.name,
@@ -41,6 +53,6 @@ def subscription_of(state: MemberState, contract: str, *, log_lost: bool) -> byt
             nonce=state.membership.nonce,
             stop=state.membership.stop.text() if state.membership.stop else "",
             leaving=state.membership.closing,
-            claims=tuple(claims),
+            claims=claims,
         )
     )

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from assignors import Claim, KeyRange, subtract, union
+from assignors import Claim, ClaimLoad, KeyRange, subtract, union
 from coop_consumer.core.hashes import singles
 from coop_consumer.core.hold import Hold
+from coop_consumer.core.load import TenureLoad
 from coop_consumer.core.suspicion import Falls
 from coop_consumer.plain_text import shortened
 from offsets import Attempt, Doing, TenureId, TenureKey, TenureRecord
@@ -107,6 +108,7 @@ class Tenure(Hold):
         doings: What becomes of records that have been unfinished for long. Set by `doings`.
         effects: What attempts at its records have left behind that no commit has taken along.
             Filed and taken by `effects`.
+        load: How its records are spread over its hashes. Measured by `intake`.
     """
 
     key: TenureKey
@@ -122,6 +124,7 @@ class Tenure(Hold):
     walled: int = 0
     doings: tuple[Doing, ...] = ()
     effects: dict[Record, Filed] = field(default_factory=dict)
+    load: TenureLoad = field(default_factory=TenureLoad)
 
     @property
     def id(self) -> TenureId:
@@ -173,19 +176,30 @@ class Tenure(Hold):
         """Whether facts of the one are facts of the other: they are of one topic and epoch."""
         return (self.key.topic_id, self.epoch) == (other.key.topic_id, other.epoch)
 
-    def claims(self, *, log_lost: bool = False) -> tuple[Claim, ...]:
+    def claims(self, load: ClaimLoad | None = None, *, log_lost: bool = False) -> tuple[Claim, ...]:
         """What JoinGroup says of it: what it processes, and what it is about to release.
 
         A range is released when the log has the release, not when that is sent. A member that
         began earlier would miss in the log what was finished here, and repeat it (I5). If the log
         is lost no release will come: then only running handlers count (I4).
+
+        Args:
+            load: What the records of its ranges cost. What it releases has none.
+            log_lost: The log takes no more records.
         """
         draining = singles(self.draining)
         is_awaited = self.begun and not log_lost
         unlogged = subtract(self.released, self.logged.released) if is_awaited else ()
         parts = ((self.ranges, False), (union([*draining, *unlogged]), True))
         return tuple(
-            Claim(self.id.number, self.tp, ranges, draining=ending, epoch=self.epoch)
+            Claim(
+                self.id.number,
+                self.tp,
+                ranges,
+                draining=ending,
+                epoch=self.epoch,
+                load=None if ending else load,
+            )
             for ranges, ending in parts
             if ranges
         )

@@ -49,6 +49,8 @@ class BatchThreadExecutor(ThreadedExecutor):
         except BaseException as error:  # noqa: BLE001 - as with single records
             self._end_fork(error)
             errors = errors_by(batch.records, error)
+        spent_s = self._clock() - started
+        lanes.work.spent.append((spent_s, len(batch.records)))
         batch.conclude(lanes, errors)
         runner.batch = Batch()
-        self._cost_s = max(self._clock() - started, self._cost_s * COST_FADES)
+        self._cost_s = max(spent_s, self._cost_s * COST_FADES)

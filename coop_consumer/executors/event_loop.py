@@ -87,7 +87,7 @@ class _Tasks(OnLanes):
 
     def resize(self, workers: int) -> None:
         """Run this many tasks at a time from now on; none begins until few enough run."""
-        self._width = workers
+        self._width = self._lanes.work.workers = workers
         self._look_soon()
 
     def stack(self, entry: Entry) -> str:
@@ -269,6 +269,7 @@ class EventLoopExecutor(_Tasks):
             if self._paused or context or lanes.is_over(self._clock() - begun_s):
                 break
         lane.done += done
+        lanes.work.spent.append((self._clock() - begun_s, done or 1))
         lanes.ended.append(lane)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:
@@ -306,12 +307,13 @@ class BatchEventLoopExecutor(_Tasks):
 
     async def _work_off(self, batch: Batch, context: Context) -> None:
         del context  # a batch has one to itself
-        lanes, given = self._lanes, list(batch.records)
+        lanes, given, begun_s = self._lanes, list(batch.records), self._clock()
         try:
             errors = errors_of(batch.records, given, await self._process(given))
         except BaseException as error:  # noqa: BLE001 - as with single records
             self._end_fork(error)
             errors = errors_by(batch.records, error)
+        lanes.work.spent.append((self._clock() - begun_s, len(batch.records)))
         batch.conclude(lanes, errors)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:

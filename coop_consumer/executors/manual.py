@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from time import monotonic
-from typing import cast
+from typing import NamedTuple, cast
 
 from coop_consumer import forks
 from coop_consumer.core.effects import Output, drop, file_together, is_open
@@ -24,6 +24,14 @@ from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER, KeyLanes
 from coop_consumer.core.record import Record
 
 Call = Callable[[], None]
+
+
+class _InHand(NamedTuple):
+    """Where a record in hand is filed, which thread has taken it, and when."""
+
+    lane: Lane
+    taker: int
+    since_s: float
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +59,7 @@ class ManualExecutor:
 
     def __post_init__(self) -> None:
         self.lanes.ready_min = READY_ONE_BY_ONE
-        self._in_hand: dict[Record, tuple[Lane, int]] = {}  # and the thread that has taken it
+        self._in_hand: dict[Record, _InHand] = {}
         self._calls: deque[Call] = deque()
         self._calling = False
         self._waiting = 0
@@ -87,7 +95,7 @@ class ManualExecutor:
     def finish(self, record: Record) -> bool:
         """The record is done. False: it was not in hand, and nothing has changed."""
         with self.condition:
-            lane, _ = self._in_hand.pop(record, (None, 0))
+            lane = self._take_out(record)
             if lane is None:
                 return False
             first = not self.lanes.finished
@@ -110,7 +118,7 @@ class ManualExecutor:
                 if record not in self._in_hand or not is_open(record):
                     return record
             file_together(outputs)
-            lanes = [self._in_hand.pop(record)[0] for record in outputs]
+            lanes = [lane for record in outputs if (lane := self._take_out(record)) is not None]
             self.lanes.finished.extend(outputs)  # at once: the member takes all of them, or none
             for lane in lanes:
                 lane.done += 1
@@ -121,7 +129,7 @@ class ManualExecutor:
     def fail(self, record: Record, error: BaseException) -> bool:
         """The record could not be processed. False: it was not in hand, and nothing has changed."""
         with self.condition:
-            lane, _ = self._in_hand.pop(record, (None, 0))
+            lane = self._take_out(record)
             if lane is None:
                 return False
             lane.failure = (record, failure_told(error))
@@ -141,7 +149,7 @@ class ManualExecutor:
     def abandon(self, entry: Entry) -> None:
         """Take back a record that was in hand for too long; `finish` and `fail` refuse it then."""
         with self.condition:
-            for record in [r for r, (other, _) in self._in_hand.items() if other is entry]:
+            for record in [r for r, it in self._in_hand.items() if it.lane is entry]:
                 del self._in_hand[record]
             if not self._in_hand:
                 self.condition.notify_all()
@@ -149,7 +157,7 @@ class ManualExecutor:
     def give_back(self) -> int:
         """Take all records back, undone; returns how many were in hand."""
         with self.condition:
-            lanes = [lane for lane, _ in self._in_hand.values()]
+            lanes = [it.lane for it in self._in_hand.values()]
             for record in self._in_hand:
                 drop(record)  # it comes again, here or elsewhere
             self._in_hand.clear()
@@ -239,7 +247,7 @@ class ManualExecutor:
     def _has_to_finish(self) -> bool:
         """Whether a run waits for records that this very thread has in hand."""
         here = threading.get_ident()
-        return self.is_pausing() and any(taker == here for _, taker in self._in_hand.values())
+        return self.is_pausing() and any(it.taker == here for it in self._in_hand.values())
 
     def _next_call(self) -> Call | None:
         if self._calling or not self._calls:
@@ -256,8 +264,16 @@ class ManualExecutor:
             return None
         lane = lanes.tables.lane_of(lanes.begin())
         record = lane.records[lane.done]
-        self._in_hand[record] = lane, threading.get_ident()
+        self._in_hand[record] = _InHand(lane, threading.get_ident(), monotonic())
         return record
+
+    def _take_out(self, record: Record) -> Lane | None:
+        """A record is in hand no more; its lane, or None if it was not."""
+        it = self._in_hand.pop(record, None)
+        if it is None:
+            return None
+        self.lanes.work.spent.append((monotonic() - it.since_s, 1))
+        return it.lane
 
     def _end(self, lane: Lane) -> bool:
         """Hand a lane back. True: the member has to do something about it."""

@@ -273,6 +273,7 @@ class ProcessExecutor(ConditionExecutor):
                 self._lanes.put_back(seat.waiting)
             for seat in self._seats[workers:]:
                 seat.leaves = True
+            self._lanes.work.workers = workers
             self._leaving += self._seats[workers:]
             del self._seats[workers:]
             self._seat_of_slot.clear()
@@ -335,7 +336,9 @@ class ProcessExecutor(ConditionExecutor):
                     self._send(seat, chunk)
                 seat.following = None
                 self._listen(seat, lanes, chunk)
-                cost_s = (self._clock() - started) / len(chunk.items)
+                spent_s = self._clock() - started
+                lanes.work.spent.append((spent_s, len(chunk.items)))
+                cost_s = spent_s / len(chunk.items)
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
                 self._replace_dead(seat, lanes, chunk)

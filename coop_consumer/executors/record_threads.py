@@ -106,7 +106,9 @@ class ThreadExecutor(ThreadedExecutor):
             with self._condition:
                 self._lanes.put_back(runner.chunk)
         if count:
-            cost_s = (self._clock() - started) / count
+            spent_s = self._clock() - started
+            self._lanes.work.spent.append((spent_s, count))
+            cost_s = spent_s / count
             self._cost_s = max(cost_s, self._cost_s * COST_FADES, 1e-7)
 
     def _run_on(self, runner: Runner) -> int:

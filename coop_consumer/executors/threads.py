@@ -94,7 +94,7 @@ class ThreadedExecutor(ConditionExecutor, ABC):
     def resize(self, workers: int) -> None:
         """Let this many threads work from now on; a surplus one ends after what it has taken."""
         with self._condition:
-            self._width = workers
+            self._width = self._lanes.work.workers = workers
             for _ in range(workers - self._at_work()):
                 self._add_runner()
             self._condition.notify_all()

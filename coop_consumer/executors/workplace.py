@@ -68,6 +68,7 @@ class OnLanes(ABC):
     def __init__(self, place: Workplace) -> None:
         self._lanes = place.lanes
         self._lanes.ready_min = self.ready_min
+        self._lanes.work.workers = place.workers
         self._condition = place.condition
         self._name = place.name
         self._wake = place.wake
@@ -96,6 +97,7 @@ class OnLanes(ABC):
     def serve(self, lanes: KeyLanes, wake: Callable[[], None]) -> None:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:
+            lanes.work.workers = self._lanes.work.workers
             self._lanes, self._wake = lanes, wake
             lanes.ready_min = self.ready_min
         self._look_soon()

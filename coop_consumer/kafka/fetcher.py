@@ -53,6 +53,7 @@ _WORTH_IT = 4
 """A new client is worth it if it prefetches this many times fewer messages."""
 _PREFETCH_OF_ONE_KBYTES = 4_096
 _WATERMARK_TIMEOUT_S = 5.0
+_END_TOLD_S = 1.0
 
 _IN_TURN_CODES = (
     KafkaError._PARTITION_EOF,
@@ -81,6 +82,7 @@ class _Stream:
     number: int
     next_offset: int
     is_at_end: bool = False
+    end_due_s: float = 0.0  # when to tell where the partition ends
 
 
 @dataclass(slots=True)
@@ -486,7 +488,21 @@ class FetchThread(Consuming):
         if batch.messages:
             end = max(end, (batch.messages[-1].offset() or 0) + 1)
         stream.next_offset, stream.is_at_end = end, batch.at_end
-        return Fetched(tp, stream.number, start, end, batch.messages, batch.at_end)
+        log_end = self._log_end(tp, stream)
+        return Fetched(tp, stream.number, start, end, batch.messages, batch.at_end, log_end)
+
+    def _log_end(self, tp: TopicPartition, stream: _Stream) -> int:
+        """Where the partition ends by the newest fetch, once a second; -1: not told. No request."""
+        now_s = monotonic()
+        if now_s < stream.end_due_s:
+            return -1
+        stream.end_due_s = now_s + _END_TOLD_S
+        place = Place(tp.topic, tp.partition)
+        try:
+            _, high = self._consumer.get_watermark_offsets(place, cached=True)
+        except KafkaException:  # a new client has not fetched it yet
+            return -1
+        return max(high, stream.next_offset) if high >= 0 else -1
 
     def _error(self, topic: str, error: KafkaError) -> None:
         if error.fatal() or error.code() in (

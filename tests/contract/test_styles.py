@@ -73,6 +73,22 @@ class StyleContract:
             assert mine == sorted(mine)
         assert not script.overlapped
 
+    def test_the_time_that_handlers_take_is_measured(self) -> None:
+        script = Script()
+        script.takes_s = 0.02
+        with self.crew(script, workers=1) as crew:
+            crew.produce(*KEYS)
+            crew.until_done(len(KEYS))
+        crew.member.after(1_000)
+        work = crew.member.core.lanes.work
+        assert work.workers == 1
+        assert not work.spent
+        if self.runs_elsewhere:  # a child goes on while its parent takes in what it has done
+            assert 0 < work.cost_ps <= 2 * 10**10
+        else:
+            assert work.total_s == pytest.approx(0.02 * len(KEYS))
+            assert work.cost_ps == pytest.approx(2 * 10**10)
+
     @pytest.mark.parametrize(("takes_s", "turn"), [(0.05, 1), (0.005, 10)])
     def test_keys_have_turns_of_a_moment_however_long_a_record_takes(
         self, takes_s: float, turn: int

@@ -100,6 +100,18 @@ def test_partitions_come_in_turns_to_a_member_that_is_busy(orders: Job) -> None:
     assert sum(len(event.messages) for event in events) == 3 * SHARE
 
 
+def test_the_first_batch_of_a_stream_tells_where_its_partition_ends(orders: Job) -> None:
+    taker = Taker()
+    with fetching(orders, taker) as thread:
+        for number in range(3):
+            tp = TopicPartition(orders.topic, number)
+            thread.start_stream(StartStream(tp, number, 5 * number, actions.MAIN))
+        events = taker.take_until_end(0, 1, 2)
+    firsts = {event.stream: event.log_end for event in reversed(events)}
+    assert firsts == dict.fromkeys(range(3), SHARE)
+    assert {event.log_end for event in events} <= {-1, SHARE}
+
+
 def test_however_often_it_is_held_it_looks_only_so_far_ahead(
     job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,8 +20,12 @@ from offsets import (
     DecisionKey,
     DecisionRecord,
     Doing,
+    HeavyKey,
     Key,
+    LoadKey,
+    LoadRecord,
     OffsetRange,
+    PartitionLoad,
     PartitionProgress,
     PolicyKey,
     PolicyRecord,
@@ -78,6 +82,7 @@ keys: st.SearchStrategy[Key] = st.one_of(
     st.builds(StopKey, *places),
     st.builds(TopicStartKey, texts, texts, texts),
     st.builds(PolicyKey, scopes, texts),
+    st.builds(LoadKey, texts, texts),
 )
 doings = st.builds(Doing, offsets, hashes, st.sampled_from(Act), signed)
 attempts = st.builds(Attempt, offsets, hashes, numbers, st.booleans(), texts, signed)
@@ -94,6 +99,9 @@ tenure_records = st.builds(
     numbers,
     st.lists(doings, max_size=3).map(tuple),
 )
+heavy_keys = st.builds(
+    HeavyKey, topic_ids, numbers, hashes, numbers, st.none() | st.binary(max_size=64)
+)
 values: st.SearchStrategy[Value] = st.one_of(
     tenure_records,
     st.builds(BaseRecord, numbers, offsets),
@@ -103,6 +111,14 @@ values: st.SearchStrategy[Value] = st.one_of(
     st.builds(StopRecord, offsets, hashes, texts, texts),
     st.builds(TopicStartRecord, topic_ids, numbers),
     st.builds(PolicyRecord, st.dictionaries(texts, texts, max_size=3)),
+    st.builds(
+        LoadRecord,
+        numbers,
+        signed,
+        *[numbers] * 4,
+        st.lists(st.builds(PartitionLoad, topic_ids, *[numbers] * 3), max_size=3).map(tuple),
+        st.lists(heavy_keys, max_size=4).map(tuple),
+    ),
 )
 
 
@@ -118,6 +134,7 @@ def key_for(value: Value) -> Key:
         StopRecord: StopKey(*place),
         TopicStartRecord: TopicStartKey("g", "t", "w"),
         PolicyRecord: PolicyKey("group", "g"),
+        LoadRecord: LoadKey("g", "m"),
     }
     return keys_by_kind[type(value)]
 
@@ -147,10 +164,14 @@ def test_a_gap_range_never_takes_more_than_16_bytes(record: TenureRecord) -> Non
 
 @given(st.binary(max_size=60))
 def test_bytes_of_any_origin_raise_one_error(data: bytes) -> None:
-    for prefix in (b"", b"\x01", b"\x01\x01", b"\x01\x06"):
+    for prefix in (b"", b"\x01", b"\x01\x01", b"\x01\x06", b"\x01\x09"):
         with contextlib.suppress(CorruptRecordError):
             decode_key(prefix + data)
-        for kind in (TenureRecord(0, 0, ()), PolicyRecord({})):
+        for kind in (
+            TenureRecord(0, 0, ()),
+            PolicyRecord({}),
+            LoadRecord(0, 0, 0, 0, 0, 0),
+        ):
             with contextlib.suppress(CorruptRecordError):
                 decode_value(key_for(kind), prefix + data)
 

@@ -170,7 +170,9 @@ class SimExecutor:
             following = job.worker, job.entry, job.records, job.done + 1
             self._later(0, lambda: self._next(*following))
 
-        self._later(world.cost_ms(), finish)
+        cost_ms = world.cost_ms()
+        lanes.work.spent.append((cost_ms / 1_000, 1))
+        self._later(cost_ms, finish)
 
     def abandon(self, entry: Entry) -> bool:
         """Replace the worker whose handler is stuck in this entry.

@@ -134,6 +134,7 @@ class SimFetcher:
         if low <= stream.position <= high:
             offsets_max, repeat = rng.choice((1, 4, 16, 64)), rng.choice((0, 0, 0, 2))
             batch = log.fetch(stream.number, stream.position, offsets_max, repeat)
+            batch = batch._replace(log_end=log.end)
             stream.coming, stream.log_end = batch, log.end
             stream.leader_epoch = max(stream.leader_epoch, log.leader_of(batch.end - 1))
             self._shell.later(1, 10, lambda: self._fetched(stream, batch))

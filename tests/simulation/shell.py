@@ -295,7 +295,9 @@ class MemberShell:
         world.note(self.title, "hears", event)
         world.touched.add(self)
         world.at_work = self
-        for action in self.core.handle(event, world.scheduler.now_ms):
+        done = self.core.handle(event, world.scheduler.now_ms)
+        world.checker.loads.handled(self, event, done)
+        for action in done:
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
         world.checker.members.looked_at(self)
@@ -421,6 +423,7 @@ class MemberShell:
         owned = text_of(self.core.withdrawal.kept())
         attempt, member_id, subscription = self._attempt, self._member_id, self.core.subscription()
         world.checker.plans.joins(self, subscription)
+        world.checker.loads.joins(self, self.core.claims_held())
         self._planned = None
         if self.is_newer:
             subscription = newer_subscription(subscription)

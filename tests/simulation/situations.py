@@ -54,6 +54,8 @@ REQUIRED = {
     "plain commit": "a plain member, beside ours or before them, commits an offset",
     "new run": "a member has lost its progress topic, and begins again with another",
     "rest": "the group has nothing left to do, and is watched",
+    "load": "a member reports its load in the progress log",
+    "load of a claim": "a member that joins tells the load of what it holds",
 }
 """What each means."""
 
@@ -64,6 +66,7 @@ WITH_TRANSACTIONS = {
     "hot key": REQUIRED["hot key"],
     "record in parts": REQUIRED["record in parts"],
     "undecided": REQUIRED["undecided"],
+    "load": REQUIRED["load"],
     "zombie": "a member goes on that the group has put out meanwhile",
     "transaction aborted": "a transaction is aborted for certain",
     "transaction stale": "a transaction is refused, as the group is in another generation",

@@ -34,6 +34,7 @@ WORDS = {
     "pause",
     "answer",
     "plain",
+    "load",
 }
 HOLE = named("forgotten_hole")
 

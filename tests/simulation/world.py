@@ -20,7 +20,7 @@ import pytest
 from assignors import PARTITION_HASH, AssignmentData, TopicPartition, block_hash
 from coop_consumer.admin import amend
 from coop_consumer.config import Config, OnDataLoss, OnFailure
-from coop_consumer.core import failures, record_size, standstill
+from coop_consumer.core import failures, load, loads, record_size, standstill
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
@@ -43,6 +43,7 @@ from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
 from tests.simulation.faults import Faults, decide_parked
 from tests.simulation.flusher import SimLetter, leave_letter
+from tests.simulation.older import NoLoads
 from tests.simulation.output_topics import OutputTopics
 from tests.simulation.plain import PlainShell
 from tests.simulation.progress_log import ProgressLog
@@ -51,6 +52,7 @@ from tests.simulation.scheduler import Scheduler
 from tests.simulation.shell import MemberShell
 from tests.simulation.situations import Ranges, is_chain
 from tests.simulation.standalone import StandaloneShell, User
+from tests.simulation.strange_loads import strange_loads
 from tests.simulation.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -71,6 +73,9 @@ RESTS, SETTLE_MS, REST_MS, RESTLESS_MS = 0.05, 2_000, 5_500, 30_000
 is seen in so long, as a member waits for 5 s before it asks for another plan; it must by then."""
 _HURRY_EVERY, _HURRY_AT = 14, 7
 """One seed in so many is in a hurry, by its number: a draw more would change every other world."""
+_LOAD_EVERY, _LOAD_AT = 7, 6
+"""In one seed of so many, members measure their load at once and report it often."""
+_LOAD_MS = 300
 _NARROW_EVERY, _NARROW_AT = 7, 6
 """In one seed of so many, few outputs may wait, by its number as well."""
 OUTPUTS_MAX = 3
@@ -85,6 +90,8 @@ STEPS_BETWEEN_LOOKS = 25
 """To look whether all is done, and what is parked, costs a little."""
 EVENTS_SHOWN = 30
 PARTITIONS_MAX = 4
+_OLDER_EVERY = 3
+"""One process of so many knows no loads."""
 BLOCK_SIZE = 4
 BYTES_MAX = 2**20
 SMALLEST_PART_BYTES = 470
@@ -138,6 +145,7 @@ class World:
             self.scenario = in_a_hurry(self.scenario)
         if exactly_once:
             self.scenario = with_transactions(self.scenario)
+        self.tells_loads = seed % _LOAD_EVERY == _LOAD_AT
         self.is_patient = exactly_once and seed % _WILD_EVERY != _WILD_AT
         self.keeps_state = exactly_once and self.scenario.ordering != "none"
         is_upgrade = self.scenario.upgrade_from != "none"
@@ -270,6 +278,8 @@ class World:
                 self.coordinator.offsets[data.tp] = Committed(
                     scheduler.rng.randint(0, data.end), "plain"
                 )
+        if self.tells_loads:
+            self.log.append(0, strange_loads(self.group), 0)
         self.checker.truth.about_to_begin(self.coordinator.offsets)
         self.faults = Faults(self)
         is_upgrade = drawn.upgrade_from != "none"
@@ -469,6 +479,9 @@ class World:
         if self.scheduler.chance(drawn.newer):
             self.happened("member of a later release")
             shell.is_newer = True
+        elif self._names % _OLDER_EVERY == 0:
+            self.happened("member without loads")
+            shell.core.loads = NoLoads(shell.core.state, shell.core.outbox)
         self.shells.append(shell)
         self.note(shell.title, "starts up")
         shell.start()
@@ -755,6 +768,12 @@ def simulate(
         world = World(seed, buffered=buffered, exactly_once=exactly_once, trace=trace)
         patch.setattr(record_size, "RECORD_MAX_BYTES", world.scenario.record_bytes)
         patch.setattr(record_size, "RECORD_MIN_BYTES", SMALLEST_PART_BYTES)
+        if world.tells_loads:
+            patch.setattr(loads, "REPORT_MS", _LOAD_MS)
+            patch.setattr(loads, "LOOK_MS", _LOAD_MS // 3)
+            patch.setattr(load, "_SAMPLE_MS", 0)
+            patch.setattr(load, "_OFFSETS_MIN", 1)
+            patch.setattr(load, "_HEAVY_RECORDS", 1.0)
         if exactly_once:
 
             def letter_of(record: Record, error: str, *_: object) -> SimLetter:

@@ -208,7 +208,7 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     (stopped,) = member.told(actions.StopStream)
     assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.LogLine))
     [wall] = [it.text for it in member.told(actions.LogLine) if "(92)" in it.text]
-    assert wall.endswith("4 of them are of the key of t-0@0 (key b'stuck').")
+    assert wall.endswith(" One key (stuck) has 4 of them, 33 %, from t-0@0 on.")
     assert not holds(member), "other partitions go on"
     member.after(1_000)
     assert [tenure.record.walled for tenure in member.store.tenures()] == [12]

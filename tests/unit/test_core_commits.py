@@ -99,7 +99,7 @@ def with_many_gaps() -> tuple[TableMember, ToLog]:
     for offset in member.start():
         if offset % 2:
             member.finish(offset)
-    member.kept_back = set(TO_LOG)
+    member.kept_back = {actions.Commit}
     member.after(60_000)
     [append] = member.unanswered
     assert isinstance(append, TO_LOG)

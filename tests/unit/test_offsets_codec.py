@@ -6,6 +6,7 @@ from itertools import chain
 
 import pytest
 
+from assignors.key_hash import KEY_HASH_MAX
 from assignors.key_range import WHOLE, KeyRange
 from offsets import (
     Act,
@@ -18,8 +19,12 @@ from offsets import (
     DecisionKey,
     DecisionRecord,
     Doing,
+    HeavyKey,
     Key,
+    LoadKey,
+    LoadRecord,
     OffsetRange,
+    PartitionLoad,
     PartitionProgress,
     PolicyKey,
     PolicyRecord,
@@ -74,6 +79,23 @@ PAIRS: list[tuple[Key, Value]] = [
     ),
     (StopKey("billing", TOPIC_ID, 0), StopRecord(48, 5, "ValueError: 3", "worker-1")),
     (PolicyKey("topic", "orders"), PolicyRecord({"accept.range.fetch": "false"})),
+    (
+        LoadKey("billing", "worker-1"),
+        LoadRecord(
+            incarnation=2**64 - 1,
+            at_ms=1_700_000_000_000,
+            workers=16,
+            busy=873,
+            handler_us=5_012,
+            finished=2_700,
+            partitions=(PartitionLoad(TOPIC_ID, 3, 5 * 10**9, 3_000),),
+            heavy=(
+                HeavyKey(TOPIC_ID, 3, KEY_HASH_MAX, 611, b"N14228\xff"),
+                HeavyKey(TOPIC_ID, 3, 0, 40, None),
+                HeavyKey(TOPIC_ID, 3, 1, 40, b""),
+            ),
+        ),
+    ),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coop_consumer.config.choices import OnDataLoss, OnFailure, OnOverdue
+from coop_consumer.config.choices import LogKeys, OnDataLoss, OnFailure, OnOverdue
 from coop_consumer.config.patterns import TOPIC_TEMPLATE
 from coop_consumer.config.setting import Section, setting
 
@@ -106,6 +106,13 @@ class FailureSettings:
         "one line of an error rarely shows its origin",
         low=0,
         high=1_000,
+    )
+    log_keys: LogKeys = setting(
+        LogKeys.TEXT,
+        "What lines of the log, and the member's load in the progress topic, may show of keys. "
+        "text: at most 64 bytes of a key; hash: its key hash; none: neither. What handlers raise "
+        "is shown as it is.",
+        "a key may be about a person, and a log is read by others than the topic",
     )
     dead_letter_topic: str = setting(
         "{topic}.dlq",

@@ -17,6 +17,7 @@ from tests.simulation.checker.attempts import AttemptCheck
 from tests.simulation.checker.buffers import BufferCheck
 from tests.simulation.checker.circuit import CircuitCheck
 from tests.simulation.checker.handlers import HandlerCheck
+from tests.simulation.checker.loads import LoadCheck
 from tests.simulation.checker.members import MemberCheck
 from tests.simulation.checker.outputs import OutputCheck
 from tests.simulation.checker.plans import PlanCheck
@@ -44,6 +45,7 @@ class Checker:
         outputs: I9: what transactions make visible.
         states: I9: keyed state.
         answers: What members answer their users.
+        loads: What members tell of their work.
     """
 
     def __init__(self, world: World) -> None:
@@ -58,6 +60,7 @@ class Checker:
         self.buffers = BufferCheck(world, self.truth)
         self.outputs = OutputCheck(self.truth, self.attempts)
         self.answers = AnswerCheck(world, self.truth)
+        self.loads = LoadCheck(world)
 
     def crashed(self, shell: MemberShell) -> None:
         """Note that a member has crashed with its handlers."""

@@ -6,10 +6,11 @@ begins that shows it ("I4"; "stuck": not done within bounded time; "mirror": all
 Kafka's own offsets lag; "start": `latest` does not begin at the end; "attempts": failures are
 counted wrongly, or a parked record runs without a decision; "pause": a record of a paused partition
 starts; "answer": a user is told what is not true; "plain": a member of ours and a plain one are at
-one partition together), and in `plant` which behaviour of the library it replaces, at run time.
-`BUFFERED = True`: it shows only where handlers buffer their output. `EXACTLY_ONCE = True`: it shows
-only where output and progress leave in transactions. `SEED`: the seed that found it last, which is
-tried first. A violation of another kind does not count: a patch may crash, too.
+one partition together; "load": a member tells more or other work than it has), and in `plant` which
+behaviour of the library it replaces, at run time. `BUFFERED = True`: it shows only where handlers
+buffer their output. `EXACTLY_ONCE = True`: it shows only where output and progress leave in
+transactions. `SEED`: the seed that found it last, which is tried first. A violation of another kind
+does not count: a patch may crash, too.
 """
 
 from __future__ import annotations

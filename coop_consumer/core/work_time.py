@@ -1,0 +1,52 @@
+"""Work time: how long handlers take, and how busy workers are. Pure.
+
+In: the chunks, batches and turns that executors have worked off, and time. Out: what a record costs
+on average, what handlers have taken so far. A record costs nothing here. A handler counts once it
+has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from coop_consumer.core.load import HALF_LIFE_MS
+
+_REST_MAX_MS = 10 * HALF_LIFE_MS
+_PS = 10**12
+
+
+@dataclass(slots=True, eq=False)
+class WorkTime:
+    """Of one member.
+
+    Attributes:
+        spent: Seconds and records of what was worked off; executors append, which is atomic.
+        workers: How many records, or batches, are processed at a time; 0: the executor can't know.
+            Executors set it.
+        total_s: Seconds of all handlers so far, as of the last `look`.
+    """
+
+    spent: deque[tuple[float, int]] = field(default_factory=deque)
+    workers: int = 0
+    total_s: float = 0.0
+    _recent_s: float = 0.0
+    _records: float = 0.0
+    _at_ms: int = 0
+
+    def look(self, now_ms: int) -> None:
+        """Take in what was worked off since the last look."""
+        if not self.spent:
+            return
+        taken = [self.spent.popleft() for _ in range(len(self.spent))]
+        spent_s, records = sum(it[0] for it in taken), sum(it[1] for it in taken)
+        fade = 0.5 ** (min(max(now_ms - self._at_ms, 0), _REST_MAX_MS) / HALF_LIFE_MS)
+        self._at_ms = now_ms
+        self.total_s += spent_s
+        self._recent_s = self._recent_s * fade + spent_s
+        self._records = self._records * fade + records
+
+    @property
+    def cost_ps(self) -> int:
+        """What a record takes on average, in picoseconds; 0: not known."""
+        return round(self._recent_s * _PS / self._records) if self._records else 0
