@@ -1,0 +1,222 @@
+"""Split partitions divided among those that share them: by load where that is known. Pure.
+
+In: the roster, who holds what, the partitions that are split, and what members have besides. Out:
+for each partition its pieces, which cover it (I1). `shares` computes each member's due, `scale`
+turns hashes into load, `atoms` deals heavy hashes, `lines` divides the rest. Without loads all of
+that is counted in hashes. A plan by load that evens out nothing is not made: what members hold
+stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from assignors.assignment import Roster
+from assignors.atoms import Atom, deal, holder_of, with_owners, without_owners
+from assignors.claims import LINE, Piece
+from assignors.gathering import gathered
+from assignors.lines import Claimant, divide, is_near
+from assignors.member import TopicPartition
+from assignors.merged_load import LineLoad, MergedLoad, merged_load
+from assignors.scale import EVEN, NOT_WEIGHED, Scale, in_units, scale_of
+from assignors.shares import Pool, fair_shares, totals
+
+_ATOM_PERCENT = 20  # of the least due: what is heavier is dealt by itself
+_MEASURED_SLACK = 3  # loads are measured, so a member may be off its due by so much more
+_WORTH_PER_MILLE = 10  # of the mean: a plan that evens out less is not made
+
+_Partitions = list[TopicPartition]
+_Pieces = Mapping[TopicPartition, list[Piece]]
+
+
+class Division:
+    """Divides split partitions.
+
+    Args:
+        roster: The group.
+        pieces: Who holds what now.
+        partitions: What to divide.
+        wholes: For each member the whole partitions that it gets besides.
+        by_load: False: all hashes count the same.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        pieces: _Pieces,
+        partitions: _Partitions,
+        wholes: Sequence[Sequence[TopicPartition]],
+        *,
+        by_load: bool,
+    ) -> None:
+        self._roster = roster
+        self._capacities = [member.capacity for member in roster.members]
+        self._pools: dict[tuple[int, ...], _Partitions] = {}  # with the same sharers
+        for tp in partitions:
+            self._pools.setdefault(tuple(roster.sharers(tp.topic)), []).append(tp)
+        self._held: dict[TopicPartition, list[Piece]] = {}
+        for takers, in_pool in self._pools.items():
+            sharers = set(takers)
+            for tp in in_pool:
+                self._held[tp] = [it for it in pieces.get(tp, ()) if it.holder in sharers]
+        merged = merged_load(roster) if by_load and partitions else None
+        self._is_weighed = merged is not None
+        self._lines = _lines(merged, roster) if merged else {}
+        self._carried = [sum(map(self._length, of_member)) for of_member in wholes]
+
+    def pieces(self) -> Iterator[tuple[TopicPartition, list[Piece]]]:
+        """Each partition with its pieces, ascending, without a hole."""
+        if not self._is_weighed:
+            yield from self._divided({}, {})
+            return
+        owners = self._dealt()
+        scales = {tp: scale_of(line) for tp, line in self._lines.items()}
+        made = dict(self._divided(scales, owners))
+        yield from (self._held if self._is_as_good(scales, made) else made).items()
+
+    def _length(self, tp: TopicPartition) -> int:
+        if not self._is_weighed:
+            return LINE
+        line = self._lines.get(tp)
+        return NOT_WEIGHED.length if line is None else line.total
+
+    # ---- heavy hashes --------------------------------------------------------------------------
+
+    def _dealt(self) -> dict[TopicPartition, dict[int, int]]:
+        """The owners of hashes that are too heavy to lie where a cut may fall."""
+        pools = [
+            Pool(sum(map(self._length, in_pool)), takers) for takers, in_pool in self._pools.items()
+        ]
+        dues = totals(fair_shares(pools, self._capacities, self._carried), self._carried)
+        atoms: list[Atom] = []
+        for takers, in_pool in self._pools.items():
+            least = min(dues[i] for i in takers) * _ATOM_PERCENT
+            for tp in in_pool:
+                heavy = self._lines[tp].heavy if tp in self._lines else {}
+                atoms += (
+                    Atom(load, tp, key_hash, holder_of(self._held[tp], key_hash), takers)
+                    for key_hash, load in heavy.items()
+                    if load * 100 > least
+                )
+        return deal(atoms, dues, self._carried)
+
+    # ---- the rest ------------------------------------------------------------------------------
+
+    def _divided(
+        self,
+        scales: Mapping[TopicPartition, Scale],
+        owners: Mapping[TopicPartition, dict[int, int]],
+    ) -> Iterator[tuple[TopicPartition, list[Piece]]]:
+        """All but the heavy hashes that have owners, and these put back in."""
+        rulers = {
+            tp: scale_of(self._lines[tp], owners[tp]) if tp in owners else scales.get(tp)
+            for tp in self._held
+        }
+        blank = NOT_WEIGHED if self._is_weighed else EVEN
+        lines: list[list[list[Piece]]] = []
+        lengths: list[list[int]] = []
+        for in_pool in self._pools.values():
+            of_pool = [rulers[tp] or blank for tp in in_pool]
+            held = [
+                ruler.to_load(without_owners(self._held[tp], owners.get(tp, {})))
+                if self._is_weighed
+                else self._held[tp]
+                for ruler, tp in zip(of_pool, in_pool, strict=True)
+            ]
+            lines.append(gathered(held) if self._is_weighed else held)
+            lengths.append([ruler.length for ruler in of_pool])
+        carried = list(self._carried)
+        for tp, of_partition in owners.items():
+            for key_hash, i in of_partition.items():
+                carried[i] += self._lines[tp].heavy[key_hash]
+        claimants = self._claimants(lines, lengths, carried)
+        for in_pool, held, of_pool, long in zip(
+            self._pools.values(), lines, claimants, lengths, strict=True
+        ):
+            for tp, pieces in zip(in_pool, divide(held, of_pool, long), strict=True):
+                if not self._is_weighed:
+                    yield tp, pieces
+                    continue
+                hashes = (rulers[tp] or blank).to_hashes(pieces)
+                yield tp, with_owners(hashes, owners.get(tp, {}))
+
+    def _claimants(
+        self,
+        lines: Sequence[list[list[Piece]]],
+        lengths: Sequence[list[int]],
+        carried: Sequence[int],
+    ) -> list[dict[int, Claimant]]:
+        """For each pool, what each of its sharers is due."""
+        pools = [Pool(sum(long), takers) for takers, long in zip(self._pools, lengths, strict=True)]
+        held = [_amounts(chain.from_iterable(of_pool)) for of_pool in lines]
+        parts = fair_shares(pools, self._capacities, carried, held)
+        fair = totals(parts, carried)
+        now = totals(held, carried)
+        if len(pools) > 1 and all(
+            sum(of_pool.values()) == pool.amount
+            and all(is_near(now[i], fair[i]) for i in pool.takers)
+            for pool, of_pool in zip(pools, held, strict=True)
+        ):
+            # Totals could be made of other parts, but these are as good, and cost no move.
+            parts = held
+        pools_of = Counter(i for pool in pools for i in pool.takers)
+        slack = _MEASURED_SLACK if self._is_weighed else 1
+        return [
+            {
+                i: Claimant(
+                    of_pool.get(i, 0),
+                    fair[i] * slack // pools_of[i],
+                    self._roster.members[i].host,
+                )
+                for i in pool.takers
+            }
+            for pool, of_pool in zip(pools, parts, strict=True)
+        ]
+
+    # ---- is it worth it? -----------------------------------------------------------------------
+
+    def _is_as_good(self, scales: Mapping[TopicPartition, Scale], made: _Pieces) -> bool:
+        """Whether all is held, and about as even as the plan would make it."""
+        now, then = list(self._carried), list(self._carried)
+        for tp, held in self._held.items():
+            if sum(piece.end - piece.begin for piece in held) < LINE:
+                return False
+            scale = scales.get(tp, NOT_WEIGHED)
+            for pieces, loads in ((held, now), (made[tp], then)):
+                for begin, end, i in scale.to_load(pieces):
+                    loads[i] += end - begin
+        takers = sorted({i for sharers in self._pools for i in sharers})
+        before, after = (_extremes(loads, self._capacities, takers) for loads in (now, then))
+        worth = after.mean * _WORTH_PER_MILLE // 1000
+        return after.most + worth > before.most and after.least < before.least + worth
+
+
+class _Extremes(NamedTuple):
+    """The load of a unit of capacity: of the member that has most, of that with least, the mean."""
+
+    most: int
+    least: int
+    mean: int
+
+
+def _extremes(loads: Sequence[int], capacities: Sequence[int], takers: Sequence[int]) -> _Extremes:
+    each = [loads[i] // capacities[i] for i in takers]
+    mean = sum(loads[i] for i in takers) // sum(capacities[i] for i in takers)
+    return _Extremes(max(each), min(each), mean)
+
+
+def _lines(merged: MergedLoad, roster: Roster) -> dict[TopicPartition, LineLoad]:
+    """The loads in units."""
+    mean = merged.total, sum(roster.counts.values())
+    return {tp: in_units(line, mean) for tp, line in merged.lines.items()}
+
+
+def _amounts(pieces: Iterable[Piece]) -> dict[int, int]:
+    """How much each holder has of the pieces."""
+    amounts: dict[int, int] = {}
+    for begin, end, holder in pieces:
+        amounts[holder] = amounts.get(holder, 0) + end - begin
+    return amounts
