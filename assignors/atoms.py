@@ -7,14 +7,17 @@ else it goes where most room is. So the rest, which can be cut anywhere, evens o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heapreplace
+from operator import attrgetter
 from typing import NamedTuple
 
 from assignors.claims import Piece
 from assignors.member import TopicPartition
 
 _FIT_PERCENT = 101  # of a due: what is due is a mean, rounded
+_begin = attrgetter("begin")
 
 
 class Atom(NamedTuple):
@@ -46,39 +49,31 @@ def deal(
         carried: How much of that it has already; what it gets is not added here.
     """
     sums = list(carried)
-    owners: dict[TopicPartition, dict[int, int]] = {}
-    homeless: list[Atom] = []
-
-    def give(atom: Atom, i: int) -> None:
-        sums[i] += atom.load
-        owners.setdefault(atom.tp, {})[atom.key_hash] = i
-
     has_one: set[int] = set()
+    owners: dict[TopicPartition, dict[int, int]] = {}
+    heaps: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for atom in sorted(atoms, key=lambda atom: (-atom.load, atom.tp, atom.key_hash)):
         i = atom.holder
-        if i not in atom.takers:
-            homeless.append(atom)
-        elif i not in has_one or (sums[i] + atom.load) * 100 <= dues[i] * _FIT_PERCENT:
-            has_one.add(i)
-            give(atom, i)
-        else:
-            homeless.append(atom)
-    heaps: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for atom in homeless:
-        if atom.takers not in heaps:
-            heaps[atom.takers] = [(sums[i] - dues[i], i) for i in atom.takers]
-            heapify(heaps[atom.takers])
-        heap = heaps[atom.takers]
-        # Sums only grow here, so an outdated entry is too low: correct it, look again.
-        while heap[0] != (current := (sums[heap[0][1]] - dues[heap[0][1]], heap[0][1])):
-            heapreplace(heap, current)
-        give(atom, heap[0][1])
+        fits = i not in has_one or (sums[i] + atom.load) * 100 <= dues[i] * _FIT_PERCENT
+        if i not in atom.takers or not fits:
+            if atom.takers not in heaps:
+                heaps[atom.takers] = [(sums[i] - dues[i], i) for i in atom.takers]
+                heapify(heaps[atom.takers])
+            heap = heaps[atom.takers]
+            # Sums only grow, so an outdated entry is too low: correct it, look again.
+            while heap[0] != (current := (sums[heap[0][1]] - dues[heap[0][1]], heap[0][1])):
+                heapreplace(heap, current)
+            i = heap[0][1]
+        has_one.add(i)
+        sums[i] += atom.load
+        owners.setdefault(atom.tp, {})[atom.key_hash] = i
     return owners
 
 
 def holder_of(pieces: Sequence[Piece], key_hash: int) -> int:
-    """Who holds a hash, or -1. O(pieces)."""
-    return next((it.holder for it in pieces if it.begin <= key_hash < it.end), -1)
+    """Who holds a hash, or -1; pieces ascend. O(log n)."""
+    i = bisect_right(pieces, key_hash, key=_begin) - 1
+    return pieces[i].holder if i >= 0 and key_hash < pieces[i].end else -1
 
 
 def without_owners(pieces: Iterable[Piece], owners: dict[int, int]) -> list[Piece]:

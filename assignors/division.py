@@ -17,7 +17,7 @@ from typing import NamedTuple
 from assignors.assignment import Roster
 from assignors.atoms import Atom, deal, holder_of, with_owners, without_owners
 from assignors.claims import LINE, Piece
-from assignors.gathering import gathered
+from assignors.gathering import gathered, is_scattered
 from assignors.lines import Claimant, divide, is_near
 from assignors.member import TopicPartition
 from assignors.merged_load import LineLoad, MergedLoad, merged_load
@@ -189,6 +189,8 @@ class Division:
                 for begin, end, i in scale.to_load(pieces):
                     loads[i] += end - begin
         takers = sorted({i for sharers in self._pools for i in sharers})
+        if is_scattered(self._held.values()) and _count(made) < _count(self._held):
+            return False
         before, after = (_extremes(loads, self._capacities, takers) for loads in (now, then))
         worth = after.mean * _WORTH_PER_MILLE // 1000
         return after.most + worth > before.most and after.least < before.least + worth
@@ -212,6 +214,10 @@ def _lines(merged: MergedLoad, roster: Roster) -> dict[TopicPartition, LineLoad]
     """The loads in units."""
     mean = merged.total, sum(roster.counts.values())
     return {tp: in_units(line, mean) for tp, line in merged.lines.items()}
+
+
+def _count(pieces: _Pieces) -> int:
+    return sum(map(len, pieces.values()))
 
 
 def _amounts(pieces: Iterable[Piece]) -> dict[int, int]:

@@ -9,13 +9,20 @@ gives back as much where its own pieces lie, and no more than 10 % moves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop
 
 from assignors.claims import Piece
 
 _PIECES_MAX = 4  # a member
 _MOVED_PERCENT = 5
+
+
+def is_scattered(lines: Iterable[Sequence[Piece]]) -> bool:
+    """Whether there are more than four pieces a member."""
+    counts = Counter(piece.holder for line in lines for piece in line)
+    return counts.total() > _PIECES_MAX * len(counts)
 
 
 def gathered(lines: Sequence[Sequence[Piece]]) -> list[list[Piece]]:
@@ -25,11 +32,8 @@ def gathered(lines: Sequence[Sequence[Piece]]) -> list[list[Piece]]:
         lines: For each line its pieces, ascending and disjoint.
     """
     pieces = [list(line) for line in lines]
-    counts: dict[int, int] = {}
-    for line in pieces:
-        for piece in line:
-            counts[piece.holder] = counts.get(piece.holder, 0) + 1
-    over = sum(counts.values()) - _PIECES_MAX * len(counts)
+    counts = Counter(piece.holder for line in pieces for piece in line)
+    over = counts.total() - _PIECES_MAX * len(counts)
     if over <= 0:
         return pieces
     room = sum(end - begin for line in pieces for begin, end, _ in line) * _MOVED_PERCENT // 100
@@ -56,7 +60,7 @@ def gathered(lines: Sequence[Sequence[Piece]]) -> list[list[Piece]]:
         taker = min(beside, key=lambda i: (-beside.count(i), counts[i], i))
         counts[line[at].holder] -= 1
         room -= size
-        before = sum(1 for _ in line)
+        before = len(line)
         line[at] = Piece(begin, begin + size, taker)
         _join(line, at)
         joined = before - len(line)

@@ -22,6 +22,9 @@ HEAVY_MAX = 4
 
 LOAD_BYTES_MAX = BINS + 1 + HEAVY_MAX * 9
 
+_WEIGHT_BITS = 6
+"""Weights are written in units of 64 ps, up to six minutes: few handlers take more, none less."""
+
 
 class HeavyHash(NamedTuple):
     """One hash that takes much: the key's hash (0..KEY_HASH_MAX), its weight."""
@@ -85,7 +88,7 @@ def eighths(ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int, int]]:
             lo = end
 
 
-# ---- one byte a number: 0 is nothing, each sixth step doubles -------------------------------------
+# ---- one byte a number: 0 is nothing, each sixth step doubles ------------------------------------
 
 _STEPS = (
     1_000_000,
@@ -100,7 +103,7 @@ _BORDERS = [1] + [(one + other + 1) // 2 for one, other in pairwise(_VALUES[1:])
 
 
 def level_of(value: int) -> int:
-    """The byte for a weight or a pace, 0 … 255; whatever is too large is the largest.
+    """The byte for a number, 0 … 255; whatever is too large is the largest.
 
     Raises:
         ValueError: It is negative.
@@ -109,12 +112,12 @@ def level_of(value: int) -> int:
     (0, 6, 255)
     """
     if value < 0:
-        raise ValueError(f"{value} is no weight: it is negative")
+        raise ValueError(f"{value} is no weight or pace: it is negative")
     return bisect_right(_BORDERS, value)
 
 
 def value_of(level: int) -> int:
-    """The weight or pace that a byte stands for, within 8 % of what was written, from 10 on.
+    """The number that a byte stands for, within 8 % of what was written, from 10 on.
 
     >>> value_of(0), value_of(level_of(1)), value_of(level_of(1_000_000))
     (0, 1, 1048576)
@@ -132,10 +135,10 @@ def encode_load(load: ClaimLoad) -> bytes:
         raise ValueError(
             f"{load} cannot be written: {BINS} bins and at most {HEAVY_MAX} heavy hashes are"
         )
-    data = bytearray((level_of(load.pace), *map(level_of, load.bins)))
+    data = bytearray((level_of(load.pace), *(level_of(it >> _WEIGHT_BITS) for it in load.bins)))
     for key_hash, weight in load.heavy:
         data += key_hash.to_bytes(8, "big")
-        data.append(level_of(weight))
+        data.append(level_of(weight >> _WEIGHT_BITS))
     return bytes(data)
 
 
@@ -144,13 +147,13 @@ def decode_load(data: bytes, ranges: Sequence[KeyRange]) -> ClaimLoad | None:
     count, rest = divmod(len(data) - 1 - BINS, 9)
     if rest or not 0 <= count <= HEAVY_MAX:
         return None
-    bins = tuple(map(value_of, data[1 : 1 + BINS]))
+    bins = tuple(value_of(it) << _WEIGHT_BITS for it in data[1 : 1 + BINS])
     heavy: list[HeavyHash] = []
     for at in range(1 + BINS, len(data), 9):
         key_hash = int.from_bytes(data[at : at + 8], "big")
         if not any(key_hash in key_range for key_range in ranges):
             return None
-        heavy.append(HeavyHash(key_hash, value_of(data[at + 8])))
+        heavy.append(HeavyHash(key_hash, value_of(data[at + 8]) << _WEIGHT_BITS))
     if len({it.key_hash for it in heavy}) < len(heavy):
         return None
     return ClaimLoad(bins, tuple(heavy), value_of(data[0]))

@@ -9,14 +9,14 @@ more than 10 %. A hash counts one worker at most, for it runs on one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 from assignors.assignment import Roster
 from assignors.claims import LINE
-from assignors.load import RangesLoad, eighths
+from assignors.load import BINS, RangesLoad, eighths
 from assignors.member import TopicPartition
 
 _ROUNDS_MAX = 20
@@ -24,12 +24,8 @@ _KNOWN_MIN = 4  # a quarter of a partition has to be weighed
 _UNKNOWN = -1  # the load of a part that nobody has weighed, until it gets the mean
 
 
-class LoadPart(NamedTuple):
-    """The part [begin, end) of a partition's line, and its load but for heavy hashes."""
-
-    begin: int
-    end: int
-    load: int
+LoadPart = tuple[int, int, int]
+"""The part [begin, end) of a partition's line, and its load but for heavy hashes."""
 
 
 class LineLoad(NamedTuple):
@@ -41,7 +37,7 @@ class LineLoad(NamedTuple):
     @property
     def total(self) -> int:
         """The load of all of it."""
-        return sum(part.load for part in self.parts) + sum(self.heavy.values())
+        return sum(load for _, _, load in self.parts) + sum(self.heavy.values())
 
 
 class MergedLoad(NamedTuple):
@@ -60,16 +56,18 @@ _Weighed = tuple[TopicPartition, int, tuple[RangesLoad, ...]]
 
 
 class _Counted(NamedTuple):
-    """How much of what a member says counts.
+    """How what a member says counts.
 
     Attributes:
-        said: What it says of all its ranges.
-        load: What that counts as.
-        size: How many hashes these ranges have.
+        top: What it says is multiplied by this,
+        bottom: and divided by this; 0: it says nothing, and `top` is spread over its ranges.
+        heavy_max: So much of a heavy hash counts at most, before that.
+        size: How many hashes its ranges have.
     """
 
-    said: int
-    load: int
+    top: int
+    bottom: int
+    heavy_max: int
     size: int
 
 
@@ -79,18 +77,22 @@ def merged_load(roster: Roster) -> MergedLoad | None:
     paces = _paces(weighed)
     said: dict[int, int] = {}
     sizes: dict[int, int] = {}
+    heavy_of: dict[int, list[int]] = {}
     for tp, i, of_member in weighed:
-        load = sum(one.load.weight for one in of_member) * paces[tp, i]
-        said[i] = said.get(i, 0) + load
+        pace = paces[tp, i]
+        heavy_of.setdefault(i, []).extend(
+            it.weight * pace for one in of_member for it in one.load.heavy
+        )
+        said[i] = said.get(i, 0) + sum(one.load.weight for one in of_member) * pace
         sizes[i] = sizes.get(i, 0) + sum(r.size for one in of_member for r in one.ranges)
     if not any(said.values()):
         return None
     capacities = [member.capacity for member in roster.members]
     near = _near_to_their_shares(said, capacities)
-    counted = {i: _Counted(said[i], near[i], sizes[i]) for i in said}
+    counted = {i: _counted(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
     lines: dict[TopicPartition, LineLoad] = {}
     for tp, of_partition in groupby(weighed, key=itemgetter(0)):
-        parts: list[tuple[int, int, int]] = []
+        parts: list[LoadPart] = []
         heavy: dict[int, int] = {}
         capacity = 0
         for _, i, of_member in of_partition:
@@ -164,76 +166,87 @@ def _near_to_their_shares(said: Mapping[int, int], capacities: Sequence[int]) ->
     return counted
 
 
-def _parts(
-    one: RangesLoad, pace: int, counted: _Counted, heavy: dict[int, int]
-) -> Iterator[tuple[int, int, int]]:
-    """The parts of a claim with their loads; what it names goes into `heavy`, load by hash.
+def _counted(said: int, counts: int, heavy: list[int], size: int) -> _Counted:
+    """How to make what a member says count so much.
 
-    If its holder says that all it has costs nothing, what counts nevertheless is spread evenly.
+    If it is to count less, that is taken from its heaviest hashes first: a hash runs on one worker,
+    so what it has above that may be much, and is nothing that others could do.
     """
-    ranges, load = one
-    said, counts, size = counted
     if not said:
-        for lo, hi in ((r.lo, r.hi) for r in ranges):
-            yield from _on_line(lo, hi + 1, counts * (hi + 1 - lo) // size)
-        return
-    top, bottom = (counts * pace, said) if counts != said else (pace, 1)
+        return _Counted(counts, 0, 0, size)
+    if counts == said:
+        return _Counted(1, 1, said, size)
+    if counts > said:
+        return _Counted(counts, said, said, size)
+    ascending, heavy_max = sorted(heavy), 0
+    left = sum(ascending) - (said - counts)  # of the heavy ones
+    if left <= 0:
+        return _Counted(counts, max(1, said - sum(ascending)), 0, size)
+    for i, load in enumerate(ascending):
+        heavy_max = left // (len(ascending) - i)
+        if load > heavy_max:
+            break
+        left -= load
+    return _Counted(1, 1, heavy_max, size)
+
+
+def _parts(one: RangesLoad, pace: int, counted: _Counted, heavy: dict[int, int]) -> list[LoadPart]:
+    """The parts of a claim with their loads; what it names goes into `heavy`, load by hash."""
+    ranges, load = one
+    top, bottom, heavy_max, size = counted
+    if not bottom:
+        return [(r.lo, r.hi + 1, top * r.size // size) for r in ranges]
     for key_hash, weight in load.heavy:
-        heavy.setdefault(min(key_hash, LINE - 1), weight * top // bottom)
-    if len(ranges) == 1 and ranges[0].lo == ranges[0].hi:
+        named = min(weight * pace, heavy_max) * top // bottom
+        heavy.setdefault(min(key_hash, LINE - 1), named)
+    top *= pace
+    if len(ranges) == 1 and ranges[0].size == 1:
         at = min(ranges[0].lo, LINE - 1)
         heavy[at] = heavy.get(at, 0) + sum(load.bins) * top // bottom
-        yield at, at + 1, 0
-        return
-    pieces = list(eighths(ranges))
-    lengths = [0] * len(load.bins)
-    for lo, after, bin_ in pieces:
-        lengths[bin_] += after - lo
-    for lo, after, bin_ in pieces:
-        of_bin = load.bins[bin_] * top // bottom
-        yield from _on_line(lo, after, of_bin * (after - lo) // lengths[bin_])
+        return [(at, at + 1, 0)]
+    size = sum(r.size for r in ranges)
+    lengths = [size * (i + 1) // BINS - size * i // BINS for i in range(BINS)]
+    loads = [weight * top // bottom for weight in load.bins]
+    return [
+        (lo, after, loads[bin_] * (after - lo) // lengths[bin_])
+        for lo, after, bin_ in eighths(ranges)
+    ]
 
 
-def _on_line(lo: int, after: int, load: int) -> Iterator[tuple[int, int, int]]:
-    if lo < min(after, LINE):
-        yield lo, min(after, LINE), load
-
-
-def _covering(
-    parts: Iterable[tuple[int, int, int]], heavy: Mapping[int, int], capacity: int
-) -> list[LoadPart]:
+def _covering(parts: Iterable[LoadPart], heavy: Mapping[int, int], capacity: int) -> list[LoadPart]:
     """Parts in order, made to cover the line: of an overlap the first counts, of a hole the mean.
 
     Args:
-        parts: Ascending.
+        parts: Ascending. (The last hash belongs to its neighbour, see `claims`.)
         heavy: Load by hash: of the mean too, but none counts more than one worker.
         capacity: Of those that have weighed the parts.
     """
     covering: list[LoadPart] = []
     at = known = size = 0
-    for begin, end, load in parts:
-        first = max(begin, at)
+    for begin, after, load in parts:
+        first, end = max(begin, at), min(after, LINE)
         if first >= end:
             continue
         if at < first:
-            covering.append(LoadPart(at, first, _UNKNOWN))
-        counted = load if first == begin else load * (end - first) // (end - begin)
-        covering.append(LoadPart(first, end, counted))
+            covering.append((at, first, _UNKNOWN))
+        counted = load if first == begin else load * (end - first) // (after - begin)
+        covering.append((first, end, counted))
         known, size, at = known + counted, size + end - first, end
     if at < LINE:
-        covering.append(LoadPart(at, LINE, _UNKNOWN))
+        covering.append((at, LINE, _UNKNOWN))
+    if size == LINE:
+        return covering
     most = (known + sum(heavy.values())) // capacity
     known += sum(min(load, most) for load in heavy.values())
     return [
-        LoadPart(begin, end, known * (end - begin) // max(1, size)) if load == _UNKNOWN else part
-        for part in covering
-        for begin, end, load in (part,)
+        (begin, end, known * (end - begin) // max(1, size) if load == _UNKNOWN else load)
+        for begin, end, load in covering
     ]
 
 
 def bounded(line: LineLoad, workers: int) -> LineLoad:
     """A partition with no hash that counts more than one of so many workers."""
-    rest = sum(part.load for part in line.parts)
+    rest = sum(load for _, _, load in line.parts)
     most = _most_of_one(rest, line.heavy.values(), workers, 1)
     return LineLoad(
         line.parts, {key_hash: min(load, most) for key_hash, load in line.heavy.items()}
@@ -244,7 +257,7 @@ def _bounded_by_workers(
     lines: Mapping[TopicPartition, LineLoad], roster: Roster
 ) -> MergedLoad | None:
     """No hash counts more than one worker is due: it runs on one, and takes no more."""
-    rest = sum(part.load for line in lines.values() for part in line.parts)
+    rest = sum(load for line in lines.values() for _, _, load in line.parts)
     heavy = [load for line in lines.values() for load in line.heavy.values()]
     partitions = sum(roster.counts.values())
     workers = sum(member.capacity for member in roster.members)

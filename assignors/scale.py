@@ -10,13 +10,12 @@ cut at the nearer side of it: hashes are atoms.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Sequence
 
 from assignors.claims import LINE, Piece
 from assignors.key_hash import KEY_HASH_MAX
 from assignors.key_range import WHOLE, KeyRange
-from assignors.merged_load import LineLoad, LoadPart
+from assignors.merged_load import LineLoad
 
 DENSITY = 64
 """The mean load of a hash, in units: even 2 % of that are more than one unit."""
@@ -115,7 +114,7 @@ def in_units(line: LineLoad, mean: tuple[int, int]) -> LineLoad:
     least = DENSITY * _FLOOR_PERCENT
     return LineLoad(
         [
-            LoadPart(begin, end, load * per // each + (end - begin) * least // 100)
+            (begin, end, load * per // each + (end - begin) * least // 100)
             for begin, end, load in line.parts
         ],
         {key_hash: load * per // each for key_hash, load in line.heavy.items()},
@@ -123,36 +122,27 @@ def in_units(line: LineLoad, mean: tuple[int, int]) -> LineLoad:
 
 
 def scale_of(line: LineLoad, without: Collection[int] = ()) -> Scale:
-    """The scale of a partition. O(parts + heavy hashes x log).
+    """The scale of a partition, each heavy hash a step in it. O(parts + heavy hashes x log).
 
     Args:
         line: Its load, in units.
         without: Heavy hashes that are left out.
     """
-    parts = _with_heavy(line.parts, {h: w for h, w in line.heavy.items() if h not in without})
-    borders, marks, load = [0], [0], 0
-    for part in parts:
-        load += part.load
-        borders.append(part.end)
-        marks.append(load)
+    coming = sorted((it for it in line.heavy if it not in without), reverse=True)
+    key_hash = coming.pop() if coming else LINE
+    borders, marks, below = [0], [0], 0
+    for begin, end, load in line.parts:
+        size, steps = end - begin, 0
+        while key_hash < end:
+            if borders[-1] < key_hash:
+                borders.append(key_hash)
+                marks.append(below + steps + load * (key_hash - begin) // size)
+            steps += line.heavy[key_hash]
+            borders.append(key_hash + 1)
+            marks.append(below + steps + load * (key_hash + 1 - begin) // size)
+            key_hash = coming.pop() if coming else LINE
+        below += load + steps
+        if borders[-1] < end:
+            borders.append(end)
+            marks.append(below)
     return Scale(borders, marks)
-
-
-def _with_heavy(parts: list[LoadPart], heavy: Mapping[int, int]) -> list[LoadPart]:
-    """Each heavy hash as a part of its own."""
-    if not heavy:
-        return parts
-    coming = sorted(heavy, reverse=True)
-    found: list[LoadPart] = []
-    for part in parts:
-        begin, end, rest = part
-        size, load = end - begin, rest
-        inside = []
-        while coming and coming[-1] < end:
-            inside.append(coming.pop())
-        cuts = sorted({begin, end, *(at for h in inside for at in (h, h + 1))})
-        for one, other in pairwise(cuts):
-            own = load * (other - one) // size if other < end else rest
-            rest -= own
-            found.append(LoadPart(one, other, own + (heavy.get(one, 0) if one in inside else 0)))
-    return found

@@ -15,9 +15,9 @@ from typing import NamedTuple
 ROUND_MS = 30_000
 PAUSE_MS, PAUSE_MAX_MS = 180_000, 3_600_000
 _SETTLE_MS = 60_000  # after an assignment: what members have measured by then counts half at least
-_RELIEF_PERCENT = 15  # of the mean
+_RELIEF_PER_MILLE = 150  # of the mean
 _BUSY_PER_MILLE = 600
-_HELPED_PERCENT = 90  # a rebalance has helped if less than this of the relief is left to get
+_HELPED_PERCENT = 95  # a rebalance has helped if less than this of the relief is left to get
 _ROUNDS = 2
 
 
@@ -87,9 +87,9 @@ class Rebalancing:
 
     _round_due_ms: int = 0
     _rounds: int = 0
-    _free_ms: int = 0
+    _asked_ms: int = -PAUSE_MAX_MS
     _pause_ms: int = PAUSE_MS
-    _hoped: int = 0  # the relief that the last rebalance was to bring, per mille of the mean
+    _hoped: int = 0  # the relief that a rebalance is to bring, per mille of the mean, until it has
 
     def assigned(self, now_ms: int) -> None:
         """A plan has come: what was reported was of the one before."""
@@ -106,28 +106,34 @@ class Rebalancing:
         if now_ms < self._round_due_ms:
             return ""
         self._round_due_ms = now_ms + ROUND_MS
-        if not any(report.load > 0 for report in reports.values()):
+        spread = spread_of(reports.values()) if reports else Spread(0, 0, 0)
+        if not spread.mean:
             self._rounds = 0
             return ""
-        spread = spread_of(reports.values())
+        relief = spread.relief * 1_000 // spread.mean
+        self._learn(relief)
         busiest = max(
             reports, key=lambda name: (reports[name].load // reports[name].capacity, name)
         )
         is_busy = max(report.busy for report in reports.values()) > _BUSY_PER_MILLE
-        if not is_busy or spread.relief * 100 <= spread.mean * _RELIEF_PERCENT:
-            self._rounds, self._pause_ms, self._hoped = 0, PAUSE_MS, 0
+        if not is_busy or relief <= _RELIEF_PER_MILLE:
+            self._rounds = 0
             return ""
         self._rounds += 1
-        if self._rounds < _ROUNDS or now_ms < self._free_ms:
+        if self._rounds < _ROUNDS or now_ms < self._asked_ms + self._pause_ms:
             return ""
-        relief = spread.relief * 1_000 // spread.mean
-        helped = relief * 100 < self._hoped * _HELPED_PERCENT or not self._hoped
-        self._pause_ms = PAUSE_MS if helped else min(2 * self._pause_ms, PAUSE_MAX_MS)
-        self._free_ms, self._rounds, self._hoped = now_ms + self._pause_ms, 0, relief
+        self._asked_ms, self._rounds, self._hoped = now_ms, 0, relief
         return (
             f"{busiest} has {_times(spread.most, spread.mean)} the load that members have on "
             f"average; {_times(spread.most_after, spread.mean)} is possible"
         )
+
+    def _learn(self, relief: int) -> None:
+        """See what the last rebalance of ours has brought, in the first round after it."""
+        if self._hoped:
+            helped = relief * 100 < self._hoped * _HELPED_PERCENT
+            self._pause_ms = PAUSE_MS if helped else min(2 * self._pause_ms, PAUSE_MAX_MS)
+            self._hoped = 0
 
 
 def _times(load: int, mean: int) -> str:
