@@ -10,7 +10,7 @@ stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -21,15 +21,19 @@ from assignors.gathering import gathered, is_scattered
 from assignors.lines import Claimant, divide, is_near
 from assignors.member import TopicPartition
 from assignors.merged_load import LineLoad, MergedLoad, merged_load
-from assignors.scale import EVEN, NOT_WEIGHED, Scale, in_units, scale_of
+from assignors.scale import NOT_WEIGHED, Scale, in_units, scale_of
 from assignors.shares import Pool, fair_shares, totals
 
 _ATOM_PERCENT = 20  # of the least due: what is heavier is dealt by itself
+_OFF_PERCENT = 5  # of the least due: a border that is off by more cuts a hash
+_ROUNDS_MAX = 3  # of dealing such hashes by themselves as well, and dividing anew,
+_MEMBERS_MAX = 200  # in groups up to this size: a plan must not take long
 _MEASURED_SLACK = 3  # loads are measured, so a member may be off its due by so much more
-_WORTH_PER_MILLE = 10  # of the mean: a plan that evens out less is not made
+_WORTH_PER_MILLE = 50  # of the mean: a plan that evens out less is not made
 
 _Partitions = list[TopicPartition]
 _Pieces = Mapping[TopicPartition, list[Piece]]
+_Place = tuple[TopicPartition, int]  # of a hash
 
 
 class Division:
@@ -57,6 +61,7 @@ class Division:
         self._pools: dict[tuple[int, ...], _Partitions] = {}  # with the same sharers
         for tp in partitions:
             self._pools.setdefault(tuple(roster.sharers(tp.topic)), []).append(tp)
+        self._takers = sorted({i for sharers in self._pools for i in sharers})
         self._held: dict[TopicPartition, list[Piece]] = {}
         for takers, in_pool in self._pools.items():
             sharers = set(takers)
@@ -67,15 +72,15 @@ class Division:
         self._lines = _lines(merged, roster) if merged else {}
         self._carried = [sum(map(self._length, of_member)) for of_member in wholes]
 
-    def pieces(self) -> Iterator[tuple[TopicPartition, list[Piece]]]:
-        """Each partition with its pieces, ascending, without a hole."""
+    def pieces(self) -> _Pieces:
+        """For each partition its pieces, ascending, without a hole."""
         if not self._is_weighed:
-            yield from self._divided({}, {})
-            return
-        owners = self._dealt()
-        scales = {tp: scale_of(line) for tp, line in self._lines.items()}
-        made = dict(self._divided(scales, owners))
-        yield from (self._held if self._is_as_good(scales, made) else made).items()
+            return self._divided(self._held, dict.fromkeys(self._held, LINE), self._carried)
+        scales = {
+            tp: scale_of(self._lines[tp]) if tp in self._lines else NOT_WEIGHED for tp in self._held
+        }
+        made = self._made_by_load(scales)
+        return self._held if self._is_as_good(scales, made) else made
 
     def _length(self, tp: TopicPartition) -> int:
         if not self._is_weighed:
@@ -85,8 +90,8 @@ class Division:
 
     # ---- heavy hashes --------------------------------------------------------------------------
 
-    def _dealt(self) -> dict[TopicPartition, dict[int, int]]:
-        """The owners of hashes that are too heavy to lie where a cut may fall."""
+    def _dealt(self, cut: Collection[_Place]) -> dict[TopicPartition, dict[int, int]]:
+        """The owners of hashes that are too heavy to lie where a cut may fall, or would be cut."""
         pools = [
             Pool(sum(map(self._length, in_pool)), takers) for takers, in_pool in self._pools.items()
         ]
@@ -99,58 +104,81 @@ class Division:
                 atoms += (
                     Atom(load, tp, key_hash, holder_of(self._held[tp], key_hash), takers)
                     for key_hash, load in heavy.items()
-                    if load * 100 > least
+                    if load * 100 > least or (tp, key_hash) in cut
                 )
         return deal(atoms, dues, self._carried)
 
+    def _cut(self, rulers: Mapping[TopicPartition, Scale], divided: _Pieces) -> Iterator[_Place]:
+        """Hashes in which a border lies, and far from both sides."""
+        capacity = sum(self._capacities[i] for i in self._takers)
+        least = min(self._capacities[i] for i in self._takers)
+        due = sum(map(self._length, self._held)) * least // capacity
+        for tp, pieces in divided.items():
+            heavy = self._lines[tp].heavy if tp in self._lines else {}
+            if not heavy:
+                continue
+            for piece in pieces:
+                at = rulers[tp].hash_at(piece.end)
+                off = piece.end - rulers[tp].load_below(at)
+                key_hash = at if off > 0 else at - 1
+                if abs(off) * 100 > due * _OFF_PERCENT and key_hash in heavy:
+                    yield tp, key_hash
+
     # ---- the rest ------------------------------------------------------------------------------
 
+    def _made_by_load(self, scales: Mapping[TopicPartition, Scale]) -> _Pieces:
+        """All but heavy hashes divided, and those put back in; again if some would be cut."""
+        cut: set[_Place] = set()
+        rounds = _ROUNDS_MAX if len(self._takers) <= _MEMBERS_MAX else 1
+        while True:
+            owners = self._dealt(cut)
+            rulers = {
+                tp: scale_of(self._lines[tp], owners[tp]) if tp in owners else scales[tp]
+                for tp in self._held
+            }
+            lines: dict[TopicPartition, list[Piece]] = {}
+            for in_pool in self._pools.values():
+                held = [
+                    rulers[tp].to_load(without_owners(self._held[tp], owners.get(tp, {})))
+                    for tp in in_pool
+                ]
+                lines.update(zip(in_pool, gathered(held), strict=True))
+            carried = list(self._carried)
+            for tp, of_partition in owners.items():
+                for key_hash, i in of_partition.items():
+                    carried[i] += self._lines[tp].heavy[key_hash]
+            divided = self._divided(lines, {tp: it.length for tp, it in rulers.items()}, carried)
+            known, rounds = len(cut), rounds - 1
+            if rounds:
+                cut.update(self._cut(rulers, divided))
+            if len(cut) == known:
+                return {
+                    tp: with_owners(rulers[tp].to_hashes(pieces), owners.get(tp, {}))
+                    for tp, pieces in divided.items()
+                }
+
     def _divided(
-        self,
-        scales: Mapping[TopicPartition, Scale],
-        owners: Mapping[TopicPartition, dict[int, int]],
-    ) -> Iterator[tuple[TopicPartition, list[Piece]]]:
-        """All but the heavy hashes that have owners, and these put back in."""
-        rulers = {
-            tp: scale_of(self._lines[tp], owners[tp]) if tp in owners else scales.get(tp)
-            for tp in self._held
-        }
-        blank = NOT_WEIGHED if self._is_weighed else EVEN
-        lines: list[list[list[Piece]]] = []
-        lengths: list[list[int]] = []
-        for in_pool in self._pools.values():
-            of_pool = [rulers[tp] or blank for tp in in_pool]
-            held = [
-                ruler.to_load(without_owners(self._held[tp], owners.get(tp, {})))
-                if self._is_weighed
-                else self._held[tp]
-                for ruler, tp in zip(of_pool, in_pool, strict=True)
-            ]
-            lines.append(gathered(held) if self._is_weighed else held)
-            lengths.append([ruler.length for ruler in of_pool])
-        carried = list(self._carried)
-        for tp, of_partition in owners.items():
-            for key_hash, i in of_partition.items():
-                carried[i] += self._lines[tp].heavy[key_hash]
-        claimants = self._claimants(lines, lengths, carried)
-        for in_pool, held, of_pool, long in zip(
-            self._pools.values(), lines, claimants, lengths, strict=True
+        self, held: _Pieces, lengths: Mapping[TopicPartition, int], carried: Sequence[int]
+    ) -> dict[TopicPartition, list[Piece]]:
+        """Divide lines of these lengths among members that carry so much besides."""
+        lines = [[held[tp] for tp in in_pool] for in_pool in self._pools.values()]
+        sizes = [[lengths[tp] for tp in in_pool] for in_pool in self._pools.values()]
+        claimants = self._claimants(lines, sizes, carried)
+        divided: dict[TopicPartition, list[Piece]] = {}
+        for in_pool, line, of_pool, size in zip(
+            self._pools.values(), lines, claimants, sizes, strict=True
         ):
-            for tp, pieces in zip(in_pool, divide(held, of_pool, long), strict=True):
-                if not self._is_weighed:
-                    yield tp, pieces
-                    continue
-                hashes = (rulers[tp] or blank).to_hashes(pieces)
-                yield tp, with_owners(hashes, owners.get(tp, {}))
+            divided.update(zip(in_pool, divide(line, of_pool, size), strict=True))
+        return divided
 
     def _claimants(
         self,
         lines: Sequence[list[list[Piece]]],
-        lengths: Sequence[list[int]],
+        sizes: Sequence[list[int]],
         carried: Sequence[int],
     ) -> list[dict[int, Claimant]]:
         """For each pool, what each of its sharers is due."""
-        pools = [Pool(sum(long), takers) for takers, long in zip(self._pools, lengths, strict=True)]
+        pools = [Pool(sum(long), takers) for takers, long in zip(self._pools, sizes, strict=True)]
         held = [_amounts(chain.from_iterable(of_pool)) for of_pool in lines]
         parts = fair_shares(pools, self._capacities, carried, held)
         fair = totals(parts, carried)
@@ -184,14 +212,13 @@ class Division:
         for tp, held in self._held.items():
             if sum(piece.end - piece.begin for piece in held) < LINE:
                 return False
-            scale = scales.get(tp, NOT_WEIGHED)
+            scale = scales[tp]
             for pieces, loads in ((held, now), (made[tp], then)):
                 for begin, end, i in scale.to_load(pieces):
                     loads[i] += end - begin
-        takers = sorted({i for sharers in self._pools for i in sharers})
         if is_scattered(self._held.values()) and _count(made) < _count(self._held):
             return False
-        before, after = (_extremes(loads, self._capacities, takers) for loads in (now, then))
+        before, after = (_extremes(loads, self._capacities, self._takers) for loads in (now, then))
         worth = after.mean * _WORTH_PER_MILLE // 1000
         return after.most + worth > before.most and after.least < before.least + worth
 

@@ -119,7 +119,7 @@ class _StickyPlan:
             for member, own in zip(members, wholes, strict=True)
         }
         division = Division(self._roster, self._pieces, to_divide, wholes, by_load=self._by_load)
-        for tp, pieces in division.pieces():
+        for tp, pieces in division.pieces().items():
             by_holder: dict[int, list[Piece]] = {}
             for piece in pieces:
                 by_holder.setdefault(piece.holder, []).append(piece)

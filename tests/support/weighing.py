@@ -34,7 +34,6 @@ class Weighing:
 
     Args:
         keys: All of them.
-        noise: By how much a weight is wrong: a factor for each call.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -46,6 +45,14 @@ class Weighing:
         }
         self.total = sum(sums[-1] for sums in self._sums.values())
         self.heaviest = max((load for it in self._keys.values() for _, load in it), default=0)
+
+    def loads(self) -> list[int]:
+        """What each key costs."""
+        return [load for of_line in self._keys.values() for _, load in of_line]
+
+    def places(self) -> list[tuple[TopicPartition, int]]:
+        """Where each key lies."""
+        return [(tp, key_hash) for tp, hashes in self._hashes.items() for key_hash in hashes]
 
     def load_of(self, tp: TopicPartition, lo: int, after: int) -> int:
         """What the hashes from `lo` to below `after` cost."""
