@@ -96,6 +96,10 @@ class Rebalancing:
         self._rounds = 0
         self._round_due_ms = now_ms + _SETTLE_MS
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the next round has come."""
+        return now_ms >= self._round_due_ms
+
     def why(self, reports: Mapping[str, MemberReport], now_ms: int) -> str:
         """Why to join again now; "" if there is no reason.
 
@@ -103,7 +107,7 @@ class Rebalancing:
             reports: The newest of each live member that has reported one.
             now_ms: The time.
         """
-        if now_ms < self._round_due_ms:
+        if not self.is_due(now_ms):
             return ""
         self._round_due_ms = now_ms + ROUND_MS
         spread = spread_of(reports.values()) if reports else Spread(0, 0, 0)

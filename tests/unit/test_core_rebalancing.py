@@ -243,7 +243,7 @@ class Drifting:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_steady_load_is_evened_out_and_then_left_for_half_an_hour(seed: int) -> None:
-    group = Drifting(seed, noise=0.15)
+    group = Drifting(seed, noise=0.08)
     group.run(20)
     before = len(group.asked_ms)
     group.run(30)
