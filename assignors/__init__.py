@@ -7,7 +7,7 @@ the bytes by which the group's leader tells it. Nothing here knows Kafka, time, 
 from assignors.assignment import Assignment, Assignor, check_cover
 from assignors.key_hash import KEY_HASH_MAX, PARTITION_HASH, block_hash, key_hash, null_key_hash
 from assignors.key_range import WHOLE, KeyRange, covers, hull, intersect, subtract, union
-from assignors.load import ClaimLoad, HeavyHash
+from assignors.load import ClaimLoad, HeavyHash, RangesLoad
 from assignors.member import AssignmentError, Member, TopicPartition
 from assignors.plain import COOPERATIVE_STICKY, PlainMember, assign_plain
 from assignors.ranged import KeyRangeRangeAssignor
@@ -46,6 +46,7 @@ __all__ = [
     "KeyRangeStickyAssignor",
     "Member",
     "PlainMember",
+    "RangesLoad",
     "Subscription",
     "TopicPartition",
     "UnknownVersionError",

@@ -1,7 +1,8 @@
 """Sticky division of partitions into ranges: who gives up which piece, and who gets it. Pure.
 
 In: for each partition the pieces held now, and for each member its due and its host. Out: all lines
-divided, each member within 1 % of its due. A partition's hash space is a line of pieces. `divide`
+divided, each member within 1 % of its due. A partition's hash space is a line of pieces, or its
+load is (see `scale`): then lines differ in length. `divide`
 moves as little as it can, in three steps. *Plan* decides how much each member gives and takes.
 *Cut* frees the pieces that are given. *Fill* hands out the free pieces, first to neighbours: so
 pieces grow rather than multiply. Upholds I1: after each step disjoint pieces cover every line.
@@ -40,7 +41,9 @@ class Claimant(NamedTuple):
 
 
 def divide(
-    lines: Sequence[Sequence[Piece]], claimants: Mapping[int, Claimant]
+    lines: Sequence[Sequence[Piece]],
+    claimants: Mapping[int, Claimant],
+    lengths: Sequence[int] | None = None,
 ) -> list[list[Piece]]:
     """Divide whole lines among claimants, near to how they are held.
 
@@ -50,11 +53,12 @@ def divide(
     Args:
         lines: For each partition what is held of it: ascending, disjoint, by claimants only.
         claimants: Members by index; their dues add up to the length of all lines.
+        lengths: How long each line is; None: each as long as the hash space.
 
     Returns:
         For each line its pieces, ascending, without a hole.
     """
-    return _Division(lines, claimants).divided()
+    return _Division(lines, claimants, lengths or [LINE] * len(lines)).divided()
 
 
 def is_near(held: int, due: int) -> bool:
@@ -142,9 +146,18 @@ class _FreePieces:
 
 
 class _Division:
-    def __init__(self, lines: Sequence[Sequence[Piece]], claimants: Mapping[int, Claimant]) -> None:
+    def __init__(
+        self,
+        lines: Sequence[Sequence[Piece]],
+        claimants: Mapping[int, Claimant],
+        lengths: Sequence[int],
+    ) -> None:
         self._claimants = claimants
-        self._firsts = [_linked(line, pieces) for line, pieces in enumerate(lines)]
+        self._length = sum(lengths)
+        self._firsts = [
+            _linked(line, pieces, length)
+            for line, (pieces, length) in enumerate(zip(lines, lengths, strict=True))
+        ]
         self._held = dict.fromkeys(claimants, 0)
         self._segments: dict[int, list[_Segment]] = {i: [] for i in claimants}
         self._hosts: list[set[str]] = [set() for _ in lines]
@@ -190,7 +203,7 @@ class _Division:
                 self._give[i] = over
             elif -over > self._slack[i]:
                 self._take[i] = -over
-        free = LINE * len(self._firsts) - sum(self._held.values())
+        free = self._length - sum(self._held.values())
         missing = sum(self._take.values()) - sum(self._give.values()) - free
         if missing > 0:
             self._take_from_few(missing)
@@ -410,11 +423,11 @@ class _Division:
         return min((segment.place for segment in self._segments[i]), default=nowhere), i
 
 
-def _linked(line: int, pieces: Sequence[Piece]) -> _Segment:
+def _linked(line: int, pieces: Sequence[Piece], length: int) -> _Segment:
     """The first segment of a line; what nobody holds is in free segments."""
     whole: list[Piece] = []
     end = 0
-    for piece in [*pieces, Piece(LINE, LINE, FREE)]:
+    for piece in [*pieces, Piece(length, length, FREE)]:
         if end < piece.begin:
             whole.append(Piece(end, piece.begin, FREE))
         if piece.begin < piece.end:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from assignors.key_range import KeyRange
+from assignors.load import RangesLoad
 
 
 class AssignmentError(ValueError):
@@ -48,6 +49,7 @@ class Member:
         allow_sharing: False: it only ever gets whole partitions.
         owned: The ranges it works on and would like to keep.
         draining: The ranges it has begun to release; giving them back saves it nothing.
+        loads: What the records of `owned` cost, claim by claim, as far as it has measured that.
 
     Raises:
         AssignmentError: If the capacity is below 1, or `topics` is one string.
@@ -60,6 +62,7 @@ class Member:
     allow_sharing: bool = True
     owned: RangesByPartition = field(default_factory=dict)
     draining: RangesByPartition = field(default_factory=dict)
+    loads: Mapping[TopicPartition, tuple[RangesLoad, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.topics, str):

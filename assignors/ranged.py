@@ -2,7 +2,8 @@
 
 The KIP's second assignor. In and out as told in `assignors.assignment`; keeps no memory, and starts
 anew with each topic, so equally numbered partitions of equally sized topics meet in one member.
-Capacities only order the members that refuse to share. Upholds I1.
+Capacities only order the members that refuse to share. Where loads are known, parts are equal by
+load. Upholds I1.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assignors.assignment import ALL_TOPICS_SHARE, Assignment, Roster
+from assignors.cuts import Cuts
 from assignors.key_range import WHOLE
 from assignors.member import Member, TopicPartition
 
@@ -23,6 +25,10 @@ class KeyRangeRangeAssignor:
     partitions is cut into equal parts for a block of the other members. O(partitions + members) a
     topic.
 
+    Args:
+        by_load: Equal means by the loads that members have measured, if there are any; False: by
+            the number of hashes.
+
     >>> members = [Member(id_, topics=("orders",)) for id_ in ("M1", "M2", "M3")]
     >>> plan = KeyRangeRangeAssignor().assign(partitions={"orders": 2}, members=members)
     >>> for id_ in plan:
@@ -35,6 +41,9 @@ class KeyRangeRangeAssignor:
 
     name = "key-range-range"
 
+    def __init__(self, *, by_load: bool = True) -> None:
+        self.by_load = by_load
+
     def assign(
         self,
         *,
@@ -46,12 +55,13 @@ class KeyRangeRangeAssignor:
         """Give out the blocks; arguments and errors as told in `Assignor.assign`."""
         roster = Roster.of(partitions, members, topic_allows_sharing, group_allows_sharing)
         plan: Assignment = {member.id: {} for member in roster.members}
+        cuts = Cuts(roster if self.by_load else None)
         for topic, readers in roster.subscribers.items():
             numbers = list(range(roster.counts[topic]))
             if roster.is_split(topic):
                 keepers = roster.keepers_by_capacity(topic)[: len(numbers)]
                 _give_blocks(plan, roster, topic, numbers[: len(keepers)], keepers)
-                _cut_for_blocks(plan, roster, topic, numbers[len(keepers) :])
+                _cut_for_blocks(plan, roster, topic, numbers[len(keepers) :], cuts)
             else:
                 _give_blocks(plan, roster, topic, numbers, list(readers))
         return plan
@@ -65,11 +75,14 @@ def _give_blocks(
             plan[roster.members[i].id][TopicPartition(topic, number)] = (WHOLE,)
 
 
-def _cut_for_blocks(plan: Assignment, roster: Roster, topic: str, numbers: list[int]) -> None:
+def _cut_for_blocks(
+    plan: Assignment, roster: Roster, topic: str, numbers: list[int], cuts: Cuts
+) -> None:
     blocks = _blocks(roster.sharers(topic), len(numbers))
     for number, block in zip(numbers, blocks, strict=True):
-        for i, part in zip(block, WHOLE.parts(len(block)), strict=True):
-            plan[roster.members[i].id][TopicPartition(topic, number)] = (part,)
+        tp = TopicPartition(topic, number)
+        for i, part in zip(block, cuts.parts(tp, len(block)), strict=True):
+            plan[roster.members[i].id][tp] = (part,)
 
 
 def _blocks(items: list[int], k: int) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 The KIP's first assignor. In and out as told in `assignors.assignment`; keeps no memory, so members
 may lose all they held when one joins. Capacities only order the members that refuse to share.
-Upholds I1.
+Where loads are known, parts are equal by load. Upholds I1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import cycle
 
 from assignors.assignment import ALL_TOPICS_SHARE, Assignment, Roster
+from assignors.cuts import Cuts
 from assignors.key_range import WHOLE
 from assignors.member import Member, TopicPartition
 
@@ -24,6 +25,10 @@ class KeyRangeRoundRobinAssignor:
     partitions, and each of these is cut into equal parts. O(partitions + members) for members that
     subscribe to the same topics.
 
+    Args:
+        by_load: Equal means by the loads that members have measured, if there are any; False: by
+            the number of hashes.
+
     >>> members = [Member(id_, topics=("orders",)) for id_ in ("M1", "M2")]
     >>> plan = KeyRangeRoundRobinAssignor().assign(partitions={"orders": 1}, members=members)
     >>> for id_ in plan:
@@ -34,6 +39,9 @@ class KeyRangeRoundRobinAssignor:
     """
 
     name = "key-range-round-robin"
+
+    def __init__(self, *, by_load: bool = True) -> None:
+        self.by_load = by_load
 
     def assign(
         self,
@@ -46,10 +54,11 @@ class KeyRangeRoundRobinAssignor:
         """Deal out the partitions; arguments and errors as told in `Assignor.assign`."""
         roster = Roster.of(partitions, members, topic_allows_sharing, group_allows_sharing)
         plan: Assignment = {member.id: {} for member in roster.members}
+        cuts = Cuts(roster if self.by_load else None)
         turns = cycle(range(len(roster.members)))
         for topic, readers in roster.subscribers.items():
             if roster.is_split(topic):
-                self._deal_ranges(plan, roster, topic)
+                self._deal_ranges(plan, roster, topic, cuts)
                 continue
             subscribed = set(readers)
             for number in range(roster.counts[topic]):
@@ -58,7 +67,7 @@ class KeyRangeRoundRobinAssignor:
         return plan
 
     @staticmethod
-    def _deal_ranges(plan: Assignment, roster: Roster, topic: str) -> None:
+    def _deal_ranges(plan: Assignment, roster: Roster, topic: str, cuts: Cuts) -> None:
         ids = [member.id for member in roster.members]
         keepers = roster.keepers_by_capacity(topic)[: roster.counts[topic]]
         for number, i in enumerate(keepers):
@@ -67,6 +76,6 @@ class KeyRangeRoundRobinAssignor:
         rest = range(len(keepers), roster.counts[topic])
         for start, number in enumerate(rest):
             on_this_one = sharers[start :: len(rest)]
-            parts = WHOLE.parts(len(on_this_one))
-            for i, part in zip(on_this_one, parts, strict=True):
-                plan[ids[i]][TopicPartition(topic, number)] = (part,)
+            tp = TopicPartition(topic, number)
+            for i, part in zip(on_this_one, cuts.parts(tp, len(on_this_one)), strict=True):
+                plan[ids[i]][tp] = (part,)

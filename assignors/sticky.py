@@ -2,21 +2,19 @@
 
 In and out: see `assignors.assignment`. Members keep their ranges if the goals allow it. The goals,
 in this order: cover (I1), balance by capacity, least moved, and a partition's ranges on few hosts.
-Three pure neighbours do the work: `shares` computes each member's due, `wholes` deals partitions
-that stay whole, `lines` divides those that are split.
+Two pure neighbours do the work: `wholes` deals partitions that stay whole, `division` divides those
+that are split.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Literal, NamedTuple
 
 from assignors.assignment import ALL_TOPICS_SHARE, Assignment, Roster
 from assignors.claims import LINE, Piece, held_pieces, key_ranges
+from assignors.division import Division
 from assignors.key_range import WHOLE
-from assignors.lines import Claimant, divide, is_near
 from assignors.member import Member, TopicPartition
 from assignors.shares import Pool, fair_shares, totals
 from assignors.wholes import Wholes
@@ -35,6 +33,8 @@ class KeyRangeStickyAssignor:
 
     Args:
         split: "always" divides evenly by key ranges even where whole partitions would do.
+        by_load: Even means by the loads that members have measured, if there are any; False: by
+            the number of hashes.
 
     >>> members = [Member("M1", topics=("orders",)), Member("M2", topics=("orders",), capacity=3)]
     >>> plan = KeyRangeStickyAssignor().assign(partitions={"orders": 1}, members=members)
@@ -47,10 +47,11 @@ class KeyRangeStickyAssignor:
 
     name = "key-range-sticky"
 
-    def __init__(self, split: SplitMode = "auto") -> None:
+    def __init__(self, split: SplitMode = "auto", *, by_load: bool = True) -> None:
         if split not in ("auto", "always"):
             raise ValueError(f"split={split!r} is not known: 'auto' or 'always'")
         self.split = split
+        self.by_load = by_load
 
     def assign(
         self,
@@ -62,7 +63,7 @@ class KeyRangeStickyAssignor:
     ) -> Assignment:
         """Balance and keep; arguments and errors as told in `Assignor.assign`."""
         roster = Roster.of(partitions, members, topic_allows_sharing, group_allows_sharing)
-        return _StickyPlan(roster, self._split_topics(roster)).made()
+        return _StickyPlan(roster, self._split_topics(roster), by_load=self.by_load).made()
 
     def _split_topics(self, roster: Roster) -> list[str]:
         candidates = [topic for topic in roster.subscribers if topic in roster.sharing]
@@ -93,8 +94,9 @@ class _Held(NamedTuple):
 
 
 class _StickyPlan:
-    def __init__(self, roster: Roster, split_topics: list[str]) -> None:
+    def __init__(self, roster: Roster, split_topics: list[str], *, by_load: bool) -> None:
         self._roster = roster
+        self._by_load = by_load
         self._split_topics = split_topics
         self._pieces = held_pieces(roster)
         self._capacities = [member.capacity for member in roster.members]
@@ -111,11 +113,13 @@ class _StickyPlan:
         self._wholes.deal(self._partitions(whole_topics))
         to_divide = self._reserve_for_keepers(self._partitions(self._split_topics))
         members = self._roster.members
+        wholes = [self._wholes.hand(i) for i in range(len(members))]
         plan: Assignment = {
-            member.id: dict.fromkeys(self._wholes.hand(i), (WHOLE,))
-            for i, member in enumerate(members)
+            member.id: dict.fromkeys(own, (WHOLE,))
+            for member, own in zip(members, wholes, strict=True)
         }
-        for tp, pieces in self._divided(to_divide):
+        division = Division(self._roster, self._pieces, to_divide, wholes, by_load=self._by_load)
+        for tp, pieces in division.pieces().items():
             by_holder: dict[int, list[Piece]] = {}
             for piece in pieces:
                 by_holder.setdefault(piece.holder, []).append(piece)
@@ -183,50 +187,6 @@ class _StickyPlan:
 
         wished = sorted((one for one in held if one.tp.topic in topics), key=cost)
         return (one.tp for one in wished)
-
-    def _divided(
-        self, partitions: list[TopicPartition]
-    ) -> Iterator[tuple[TopicPartition, list[Piece]]]:
-        """Divide partitions among those that share; pools are partitions with the same sharers."""
-        by_sharers: dict[tuple[int, ...], list[TopicPartition]] = {}
-        for tp in partitions:
-            by_sharers.setdefault(tuple(self._roster.sharers(tp.topic)), []).append(tp)
-        lines_of = {
-            sharers: [self._pieces_of(tp, set(sharers)) for tp in in_pool]
-            for sharers, in_pool in by_sharers.items()
-        }
-        claimants = self._claimants(lines_of)
-        for (sharers, in_pool), of_pool in zip(by_sharers.items(), claimants, strict=True):
-            yield from zip(in_pool, divide(lines_of[sharers], of_pool), strict=True)
-
-    def _pieces_of(self, tp: TopicPartition, sharers: set[int]) -> list[Piece]:
-        return [piece for piece in self._pieces.get(tp, []) if piece.holder in sharers]
-
-    def _claimants(
-        self, lines_of: Mapping[tuple[int, ...], list[list[Piece]]]
-    ) -> list[dict[int, Claimant]]:
-        """For each pool, what each of its sharers is due."""
-        pools = [Pool(len(lines) * LINE, sharers) for sharers, lines in lines_of.items()]
-        held = [_amounts(chain.from_iterable(lines)) for lines in lines_of.values()]
-        loads = [load * LINE for load in self._wholes.loads()]
-        parts = fair_shares(pools, self._capacities, loads, held)
-        fair = totals(parts, loads)
-        now = totals(held, loads)
-        if len(pools) > 1 and all(
-            sum(of_pool.values()) == pool.amount
-            and all(is_near(now[i], fair[i]) for i in pool.takers)
-            for pool, of_pool in zip(pools, held, strict=True)
-        ):
-            # Totals could be made of other parts, but these are as good, and cost no move.
-            parts = held
-        pools_of = Counter(i for pool in pools for i in pool.takers)
-        return [
-            {
-                i: Claimant(of_pool.get(i, 0), fair[i] // pools_of[i], self._roster.members[i].host)
-                for i in pool.takers
-            }
-            for pool, of_pool in zip(pools, parts, strict=True)
-        ]
 
 
 def _amounts(pieces: Iterable[Piece]) -> dict[int, int]:

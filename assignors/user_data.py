@@ -8,10 +8,11 @@ with the reason, and never anything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from assignors.key_range import KeyRange
-from assignors.load import ClaimLoad
+from assignors.load import ClaimLoad, decode_load, encode_load
 from assignors.member import TopicPartition
 from assignors.wire import WIRE_VERSION, Reader, UnknownVersionError, UserDataError, Writer
 
@@ -137,10 +138,11 @@ class AssignmentData:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes for JoinGroup: about 24 a range at most, 7 for a whole partition.
+    """The bytes for JoinGroup: about 24 a range at most, 7 for a whole partition; 46 for a load.
 
     Raises:
-        ValueError: If a number is not unsigned 64-bit, or ranges are not sorted and disjoint.
+        ValueError: If a number is not unsigned 64-bit, ranges are not sorted and disjoint, or a
+            load has not 8 bins.
     """
     writer = Writer()
     writer.uint(subscription.supported[0])
@@ -162,6 +164,11 @@ def encode_subscription(subscription: Subscription) -> bytes:
         writer.uint(claim.epoch)
         _write_partition(writer, topics, claim.partition)
         writer.ranges(claim.ranges)
+    loads = [claim.load for claim in subscription.claims]
+    if any(loads):  # whoever adds a field behind has to write this one in any case
+        writer.uint(len(loads))
+        for load in loads:
+            writer.data(encode_load(load) if load else b"")
     return writer.message(_SUBSCRIPTION, subscription.supported[0])
 
 
@@ -188,6 +195,8 @@ def decode_subscription(data: bytes) -> Subscription:
         number, draining, epoch = reader.uint(), reader.flag(), reader.uint()
         tp = _read_partition(reader, topics)
         claims.append(Claim(number, tp, reader.ranges(), draining, epoch))
+    if not reader.is_over():
+        _read_loads(reader, claims)
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -201,6 +210,14 @@ def decode_subscription(data: bytes) -> Subscription:
         supported=supported,
         leaving=leaving,
     )
+
+
+def _read_loads(reader: Reader, claims: list[Claim]) -> None:
+    """Add what claims cost. They hold without it, so what cannot be read is left out."""
+    with suppress(UserDataError):
+        for i in range(min(reader.count(), len(claims))):
+            load = decode_load(reader.data(), claims[i].ranges)
+            claims[i] = replace(claims[i], load=load)
 
 
 def encode_assignment(data: AssignmentData) -> bytes:

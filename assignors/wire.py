@@ -81,6 +81,11 @@ class Writer:
         self.uint(len(encoded))
         self._body += encoded
 
+    def data(self, value: bytes) -> None:
+        """Bytes: how many, and they."""
+        self.uint(len(value))
+        self._body += value
+
     def ranges(self, ranges: tuple[KeyRange, ...]) -> None:
         """A range set: 0 for the whole space, else 1 + count and, for each, gap and size.
 
@@ -170,6 +175,14 @@ class Reader:
             return self._bytes(self.uint()).decode()
         except UnicodeDecodeError as error:
             raise self.error(f"a text is not UTF-8: {error.reason}") from error
+
+    def data(self) -> bytes:
+        """Bytes."""
+        return self._bytes(self.uint())
+
+    def is_over(self) -> bool:
+        """Whether no field is left: what was added later is not in this message."""
+        return self._at == self._end
 
     def one_of(self, table: Sequence[T]) -> T:
         """An entry of a table, by its position."""

@@ -8,7 +8,7 @@ from assignors import (
     KeyRangeRoundRobinAssignor,
     KeyRangeStickyAssignor,
 )
-from coop_consumer.config import Config, UpgradeFrom
+from coop_consumer.config import Balance, Config, UpgradeFrom
 from coop_consumer.core.contract import PROGRESS
 
 PROTOCOL = "keyrange"
@@ -29,13 +29,14 @@ def contract_of(config: Config, progress_topic_id: bytes, progress_partitions: i
 
 def assignor_of(config: Config) -> Assignor:
     """The assignor that the configuration names."""
+    by_load = config.balance is Balance.LOAD
     match config.assignor:
         case "roundrobin":
-            return KeyRangeRoundRobinAssignor()
+            return KeyRangeRoundRobinAssignor(by_load=by_load)
         case "range":
-            return KeyRangeRangeAssignor()
+            return KeyRangeRangeAssignor(by_load=by_load)
         case _:
-            return KeyRangeStickyAssignor(split=config.split.value)
+            return KeyRangeStickyAssignor(split=config.split.value, by_load=by_load)
 
 
 def plain_protocol_of(config: Config) -> str | None:

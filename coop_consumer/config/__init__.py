@@ -13,6 +13,7 @@ Room: `coop_consumer`; no Kafka import, no thread.
 
 from coop_consumer.config.choices import (
     AssignorName,
+    Balance,
     Guarantee,
     IsolationLevel,
     LogKeys,
@@ -33,6 +34,7 @@ from coop_consumer.config.settings import TopicNames, checked_topics
 __all__ = [
     "SECRETS",
     "AssignorName",
+    "Balance",
     "Config",
     "Guarantee",
     "IsolationLevel",

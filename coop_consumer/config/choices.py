@@ -39,6 +39,13 @@ class Split(StrEnum):
     ALWAYS = "always"
 
 
+class Balance(StrEnum):
+    """What a plan makes even: the load that members have measured, or the number of hashes."""
+
+    LOAD = "load"
+    HASH = "hash"
+
+
 class UpgradeFrom(StrEnum):
     """The assignor of plain members that may be in the group beside ours, in either direction."""
 

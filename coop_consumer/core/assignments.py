@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.announcing import Announcing
     from coop_consumer.core.events import AssignAlone
     from coop_consumer.core.handover import Handover
+    from coop_consumer.core.load_watch import LoadWatch
     from coop_consumer.core.log_reading import LogReading
     from coop_consumer.core.orders import Orders
     from coop_consumer.core.state import MemberState, Partition
@@ -33,6 +34,7 @@ class Assignments:
     orders: Orders
     handover: Handover
     withdrawal: Withdrawal
+    watch: LoadWatch
 
     def joining(self) -> None:
         """A JoinGroup is about to be sent: until its answer comes, nothing begins."""
@@ -50,6 +52,7 @@ class Assignments:
         self.announcing.assigned()
         state.membership.members, state.membership.live = max(data.members, 1), data.live
         self.orders.apply(event)
+        self.watch.assigned()
         ranges = {} if state.membership.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}

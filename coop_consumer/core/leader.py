@@ -17,6 +17,7 @@ from assignors import (
     Claim,
     KeyRange,
     Member,
+    RangesLoad,
     Subscription,
     TopicPartition,
     UserDataError,
@@ -161,6 +162,7 @@ def _member(subscription: Subscription, topics: tuple[str, ...]) -> Member:
         allow_sharing=subscription.allow_sharing,
         owned=_by_partition(c for c in subscription.claims if not c.draining),
         draining=_by_partition(c for c in subscription.claims if c.draining),
+        loads=_loads(subscription.claims),
     )
 
 
@@ -169,6 +171,15 @@ def _by_partition(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[KeyRang
     for claim in claims:
         ranges.setdefault(claim.partition, []).extend(claim.ranges)
     return {tp: union(found) for tp, found in ranges.items()}
+
+
+def _loads(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[RangesLoad, ...]]:
+    """What the ranges of claims cost that are not about to be released, as far as it is known."""
+    loads: dict[TopicPartition, list[RangesLoad]] = {}
+    for claim in claims:
+        if claim.load is not None and not claim.draining:
+            loads.setdefault(claim.partition, []).append(RangesLoad(claim.ranges, claim.load))
+    return {tp: tuple(found) for tp, found in loads.items()}
 
 
 def _newer_epochs(agreed: Iterable[Subscription]) -> dict[TopicPartition, int]:

@@ -33,6 +33,7 @@ from coop_consumer.core.handover import Handover
 from coop_consumer.core.hot import HotHashes
 from coop_consumer.core.intake import Intake
 from coop_consumer.core.lead import Lead
+from coop_consumer.core.load_watch import LoadWatch
 from coop_consumer.core.loads import Loads
 from coop_consumer.core.log_reading import LogReading
 from coop_consumer.core.mirror import Mirror
@@ -159,8 +160,15 @@ class MemberCore:
         self.doings = Doings(state)
         self.requests = Requests(state, self.reading, self.handover, self.commits)
         self.orders = Orders(state, self.closing, self.failures, contract, static)
+        self.load_watch = LoadWatch(state)
         self.assignments = Assignments(
-            state, self.reading, self.announcing, self.orders, self.handover, self.withdrawal
+            state,
+            self.reading,
+            self.announcing,
+            self.orders,
+            self.handover,
+            self.withdrawal,
+            self.load_watch,
         )
         self.data_loss = DataLoss(state, self.intake.streams, self.handover, self.closing)
         self.outcomes = Outcomes(
@@ -324,6 +332,7 @@ class MemberCore:
         if not self.closing.log_lost:
             self.commits.commit_due(now=state.membership.closing)
         self._look_after_led()
+        self.load_watch.look_due()
         self.requests.answer_due()
         self.hot.look()
         self.busy_keys.look_due()

@@ -7,6 +7,7 @@ from assignors import (
     WIRE_VERSION,
     AssignmentData,
     Claim,
+    ClaimLoad,
     KeyRange,
     KeyRangeStickyAssignor,
     Subscription,
@@ -79,6 +80,31 @@ def test_who_comes_takes_no_more_than_a_share_and_the_others_keep_the_rest() -> 
     )
     for name, had in (("a", high), ("b", low)):
         assert covers((had,), told[name].ranges[T0]), f"{name} gets what it had not"
+
+
+def test_ranges_are_cut_by_the_loads_that_claims_carry() -> None:
+    low, high = WHOLE.parts(2)
+    all_in_front = ClaimLoad((10**9,) * 4 + (0,) * 4, (), 100)
+    told = planned(
+        a=subscription("a", Claim(3, T0, (low,), draining=False, load=all_in_front)),
+        b=subscription("b", Claim(5, T0, (high,), draining=False, load=all_in_front)),
+        c=subscription("c"),
+    )
+    # Of what nobody knows to be light, c gets a third; and it comes from where the load is.
+    assert sum(r.size for r in told["c"].ranges[T0]) < WHOLE.size // 4
+
+
+def test_what_a_claim_that_ends_has_cost_does_not_count() -> None:
+    low, high = WHOLE.parts(2)
+    load = ClaimLoad((10**9,) * 4 + (0,) * 4, (), 100)
+    plans = [
+        planned(
+            a=subscription("a", Claim(3, T0, (low,), draining=True, load=told)),
+            b=subscription("b", Claim(5, T0, (high,), draining=True, load=told)),
+        )
+        for told in (load, None)
+    ]
+    assert plans[0] == plans[1]
 
 
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:

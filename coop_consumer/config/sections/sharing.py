@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coop_consumer.config.choices import AssignorName, Ordering, Split, UpgradeFrom
+from coop_consumer.config.choices import AssignorName, Balance, Ordering, Split, UpgradeFrom
 from coop_consumer.config.setting import Section, setting
 
 
@@ -37,6 +37,13 @@ class SharingSettings:
         Split.AUTO,
         "Whether partitions are split only if members outnumber them, or always.",
         "a whole partition is the cheaper one",
+    )
+    balance: Balance = setting(
+        Balance.LOAD,
+        "What the key ranges of members have in proportion to their capacities: the load that "
+        "members have measured, or the number of key hashes. With load, ranges move as the load "
+        "does: at most once in 3 minutes, and only while some member is busy for 60 % of its time.",
+        "keys are rarely even, and the busiest member decides how fast a group is",
     )
     workers: int | None = setting(
         None,

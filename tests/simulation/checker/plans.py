@@ -13,6 +13,7 @@ from assignors import (
     Claim,
     KeyRange,
     Member,
+    RangesLoad,
     Subscription,
     TopicPartition,
     decode_assignment,
@@ -52,6 +53,7 @@ class PlanCheck:
                 allow_sharing=it.allow_sharing,
                 owned=_by_partition(claim for claim in it.claims if not claim.draining),
                 draining=_by_partition(claim for claim in it.claims if claim.draining),
+                loads=_loads(it.claims),
             )
             for name, it in told.items()
         ]
@@ -118,6 +120,14 @@ def _by_partition(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[KeyRang
     for claim in claims:
         found.setdefault(claim.partition, []).extend(claim.ranges)
     return {tp: union(ranges) for tp, ranges in found.items()}
+
+
+def _loads(claims: Iterable[Claim]) -> dict[TopicPartition, tuple[RangesLoad, ...]]:
+    found: dict[TopicPartition, list[RangesLoad]] = {}
+    for claim in claims:
+        if claim.load is not None and not claim.draining:
+            found.setdefault(claim.partition, []).append(RangesLoad(claim.ranges, claim.load))
+    return {tp: tuple(loads) for tp, loads in found.items()}
 
 
 def _lost(member: Member, plan: Mapping[str, Mapping[TopicPartition, tuple[KeyRange, ...]]]) -> int:

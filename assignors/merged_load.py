@@ -1,0 +1,291 @@
+"""One load for each partition, of what its holders report: a liar among them moves little. Pure.
+
+In: the roster, with the loads of claims. Out: for each partition that anybody has weighed, the load
+of its parts, which cover it, and of its heavy hashes; in picoseconds of work a second. Three rules
+bound what one report can do. The pace is the median of what the holders say. What a member says of
+all its ranges counts near to its share by capacity: so far that no other member's due changes by
+more than 10 %. A hash counts one worker at most, for it runs on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from assignors.assignment import Roster
+from assignors.claims import LINE
+from assignors.load import BINS, RangesLoad, eighths
+from assignors.member import TopicPartition
+
+_ROUNDS_MAX = 20
+_KNOWN_MIN = 4  # a quarter of a partition has to be weighed
+_UNKNOWN = -1  # the load of a part that nobody has weighed, until it gets the mean
+
+
+LoadPart = tuple[int, int, int]
+"""The part [begin, end) of a partition's line, and its load but for heavy hashes."""
+
+
+class LineLoad(NamedTuple):
+    """The load of one partition: parts that cover its line in order, and heavy hashes."""
+
+    parts: list[LoadPart]
+    heavy: dict[int, int]
+
+    @property
+    def total(self) -> int:
+        """The load of all of it."""
+        return sum(load for _, _, load in self.parts) + sum(self.heavy.values())
+
+
+class MergedLoad(NamedTuple):
+    """The load of all partitions.
+
+    Attributes:
+        lines: Of each partition that anybody has weighed.
+        total: Of all partitions; one that nobody has weighed counts as much as the mean.
+    """
+
+    lines: dict[TopicPartition, LineLoad]
+    total: int
+
+
+_Weighed = tuple[TopicPartition, int, tuple[RangesLoad, ...]]
+
+
+class _Counted(NamedTuple):
+    """How what a member says counts.
+
+    Attributes:
+        top: What it says is multiplied by this,
+        bottom: and divided by this; 0: it says nothing, and `top` is spread over its ranges.
+        heavy_max: So much of a heavy hash counts at most, before that.
+        size: How many hashes its ranges have.
+    """
+
+    top: int
+    bottom: int
+    heavy_max: int
+    size: int
+
+
+def merged_load(roster: Roster) -> MergedLoad | None:
+    """The load of all partitions, or None if nobody has weighed any. O(n log n) in ranges."""
+    weighed = _weighed(roster)
+    paces = _paces(weighed)
+    said: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    heavy_of: dict[int, list[int]] = {}
+    for tp, i, of_member in weighed:
+        pace = paces[tp, i]
+        heavy_of.setdefault(i, []).extend(
+            it.weight * pace for one in of_member for it in one.load.heavy
+        )
+        said[i] = said.get(i, 0) + sum(one.load.weight for one in of_member) * pace
+        sizes[i] = sizes.get(i, 0) + sum(r.size for one in of_member for r in one.ranges)
+    if not any(said.values()):
+        return None
+    capacities = [member.capacity for member in roster.members]
+    near = _near_to_their_shares(said, capacities)
+    counted = {i: _counted(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
+    lines: dict[TopicPartition, LineLoad] = {}
+    for tp, of_partition in groupby(weighed, key=itemgetter(0)):
+        parts: list[LoadPart] = []
+        heavy: dict[int, int] = {}
+        capacity = 0
+        for _, i, of_member in of_partition:
+            capacity += capacities[i]
+            for one in of_member:
+                parts += _parts(one, paces[tp, i], counted[i], heavy)
+        parts.sort()
+        lines[tp] = LineLoad(_covering(parts, heavy, capacity), heavy)
+    return _bounded_by_workers(lines, roster)
+
+
+def _weighed(roster: Roster) -> list[_Weighed]:
+    """By partition and member what counts: as with ranges, what is subscribed and exists.
+
+    Of a partition of which little is weighed nobody knows the rest.
+    """
+    found: list[_Weighed] = []
+    sizes: dict[TopicPartition, int] = {}
+    for i, member in enumerate(roster.members):
+        for tp, of_member in member.loads.items():
+            in_use = tp.topic in member.topics and tp.topic in roster.counts
+            if in_use and 0 <= tp.partition < roster.counts[tp.topic]:
+                size = sum(r.size for one in of_member for r in one.ranges)
+                if size:
+                    sizes[tp] = sizes.get(tp, 0) + size
+                    found.append((tp, i, tuple(one for one in of_member if one.ranges)))
+    return sorted(
+        (one for one in found if sizes[one[0]] * _KNOWN_MIN >= LINE), key=lambda one: one[:2]
+    )
+
+
+def _paces(weighed: Iterable[_Weighed]) -> dict[tuple[TopicPartition, int], int]:
+    """For each partition and holder the pace that counts: the median, if three or more say one.
+
+    Of two nobody knows which is wrong, so each is believed what it says of its own ranges.
+    """
+    said: dict[TopicPartition, dict[int, int]] = {}
+    for tp, i, of_member in weighed:
+        said.setdefault(tp, {})[i] = max(one.load.pace for one in of_member)
+    paces: dict[tuple[TopicPartition, int], int] = {}
+    for tp, by_holder in said.items():
+        median = sorted(by_holder.values())[(len(by_holder) - 1) // 2]
+        for i, own in by_holder.items():
+            paces[tp, i] = median if len(by_holder) > 2 else own
+    return paces
+
+
+def _near_to_their_shares(said: Mapping[int, int], capacities: Sequence[int]) -> dict[int, int]:
+    """How much of what each member says counts.
+
+    A plan gives each member load by its capacity, so this is what it should find. It may be off by
+    an eleventh of what the others are due: a due that rests on 1/11 more or less of the others'
+    load is 10 % off.
+    """
+    if len(said) < 2:
+        return dict(said)
+    all_of_it = sum(capacities[i] for i in said)
+    bounds = {
+        i: (max(0, 12 * capacities[i] - all_of_it), 10 * capacities[i] + all_of_it) for i in said
+    }
+    counted, total = dict(said), sum(said.values())
+    for _ in range(_ROUNDS_MAX):
+        unit = 11 * all_of_it
+        counted = {
+            i: min(max(load, total * bounds[i][0] // unit), total * bounds[i][1] // unit)
+            for i, load in said.items()
+        }
+        before, total = total, sum(counted.values())
+        if abs(total - before) * 1000 <= before:
+            break
+    return counted
+
+
+def _counted(said: int, counts: int, heavy: list[int], size: int) -> _Counted:
+    """How to make what a member says count so much.
+
+    If it is to count less, that is taken from its heaviest hashes first: a hash runs on one worker,
+    so what it has above that may be much, and is nothing that others could do.
+    """
+    if not said:
+        return _Counted(counts, 0, 0, size)
+    if counts == said:
+        return _Counted(1, 1, said, size)
+    if counts > said:
+        return _Counted(counts, said, said, size)
+    ascending, heavy_max = sorted(heavy), 0
+    left = sum(ascending) - (said - counts)  # of the heavy ones
+    if left <= 0:
+        return _Counted(counts, max(1, said - sum(ascending)), 0, size)
+    for i, load in enumerate(ascending):
+        heavy_max = left // (len(ascending) - i)
+        if load > heavy_max:
+            break
+        left -= load
+    return _Counted(1, 1, heavy_max, size)
+
+
+def _parts(one: RangesLoad, pace: int, counted: _Counted, heavy: dict[int, int]) -> list[LoadPart]:
+    """The parts of a claim with their loads; what it names goes into `heavy`, load by hash."""
+    ranges, load = one
+    top, bottom, heavy_max, size = counted
+    if not bottom:
+        return [(r.lo, r.hi + 1, top * r.size // size) for r in ranges]
+    for key_hash, weight in load.heavy:
+        named = min(weight * pace, heavy_max) * top // bottom
+        heavy.setdefault(min(key_hash, LINE - 1), named)
+    top *= pace
+    if len(ranges) == 1 and ranges[0].size == 1:
+        at = min(ranges[0].lo, LINE - 1)
+        heavy[at] = heavy.get(at, 0) + sum(load.bins) * top // bottom
+        return [(at, at + 1, 0)]
+    size = sum(r.size for r in ranges)
+    lengths = [size * (i + 1) // BINS - size * i // BINS for i in range(BINS)]
+    loads = [weight * top // bottom for weight in load.bins]
+    return [
+        (lo, after, loads[bin_] * (after - lo) // lengths[bin_])
+        for lo, after, bin_ in eighths(ranges)
+    ]
+
+
+def _covering(parts: Iterable[LoadPart], heavy: Mapping[int, int], capacity: int) -> list[LoadPart]:
+    """Parts in order, made to cover the line: of an overlap the first counts, of a hole the mean.
+
+    Args:
+        parts: Ascending. (The last hash belongs to its neighbour, see `claims`.)
+        heavy: Load by hash: of the mean too, but none counts more than one worker.
+        capacity: Of those that have weighed the parts.
+    """
+    covering: list[LoadPart] = []
+    at = known = size = 0
+    for begin, after, load in parts:
+        first, end = max(begin, at), min(after, LINE)
+        if first >= end:
+            continue
+        if at < first:
+            covering.append((at, first, _UNKNOWN))
+        counted = load if first == begin else load * (end - first) // (after - begin)
+        covering.append((first, end, counted))
+        known, size, at = known + counted, size + end - first, end
+    if at < LINE:
+        covering.append((at, LINE, _UNKNOWN))
+    if size == LINE:
+        return covering
+    most = (known + sum(heavy.values())) // capacity
+    known += sum(min(load, most) for load in heavy.values())
+    return [
+        (begin, end, known * (end - begin) // max(1, size) if load == _UNKNOWN else load)
+        for begin, end, load in covering
+    ]
+
+
+def bounded(line: LineLoad, workers: int) -> LineLoad:
+    """A partition with no hash that counts more than one of so many workers."""
+    rest = sum(load for _, _, load in line.parts)
+    most = _most_of_one(rest, line.heavy.values(), workers, 1)
+    return LineLoad(
+        line.parts, {key_hash: min(load, most) for key_hash, load in line.heavy.items()}
+    )
+
+
+def _bounded_by_workers(
+    lines: Mapping[TopicPartition, LineLoad], roster: Roster
+) -> MergedLoad | None:
+    """No hash counts more than one worker is due: it runs on one, and takes no more."""
+    rest = sum(load for line in lines.values() for _, _, load in line.parts)
+    heavy = [load for line in lines.values() for load in line.heavy.values()]
+    partitions = sum(roster.counts.values())
+    workers = sum(member.capacity for member in roster.members)
+    most = _most_of_one(rest, heavy, workers * len(lines), partitions)
+    for line in lines.values():
+        for key_hash, load in line.heavy.items():
+            line.heavy[key_hash] = min(load, most)
+    total = sum(line.total for line in lines.values())
+    return MergedLoad(dict(lines), total * partitions // len(lines)) if total else None
+
+
+def _most_of_one(rest: int, heavy: Iterable[int], workers: int, each: int) -> int:
+    """The load of a worker where all have the same, but for those that one hash fills.
+
+    Args:
+        rest: What can be divided.
+        heavy: What cannot, by hash.
+        workers: How many there are.
+        each: How many of them a hash fills, and how often all of the load counts. (Partitions that
+            nobody has weighed count as the mean of those that are: so all weighs more.)
+    """
+    largest_first = sorted(heavy, reverse=True)
+    divided = rest + sum(largest_first)
+    most = divided * each // workers
+    for load in largest_first:
+        if load <= most or workers <= each:
+            break
+        divided, workers = divided - load, workers - each
+        most = divided * each // workers
+    # If there is nothing but few hashes, each is as good as another.
+    return most or min((load for load in largest_first if load), default=0)

