@@ -21,6 +21,7 @@ from typing import Final, Literal, assert_never
 
 from assignors.key_hash import KEY_HASH_MAX
 from assignors.key_range import KeyRange
+from offsets.load_codec import load_key, marked, put_load, take_load
 from offsets.progress import Gaps, RangeProgress
 from offsets.records import (
     Act,
@@ -33,6 +34,8 @@ from offsets.records import (
     DecisionRecord,
     Doing,
     Key,
+    LoadKey,
+    LoadRecord,
     PolicyKey,
     PolicyRecord,
     ReleaseKey,
@@ -69,7 +72,7 @@ _DOING_BYTES_MAX: Final = 30
 _DOINGS_SHARE: Final = 16
 """The part of a record that may tell what becomes of unfinished records."""
 
-_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE, _TOPIC_START = range(1, 9)
+_TENURE, _BASE, _ANNOUNCE, _DECISION, _STOP, _POLICY, _RELEASE, _TOPIC_START, _LOAD = range(1, 10)
 _KINDS: Final[dict[type[Key], int]] = {
     TenureKey: _TENURE,
     BaseKey: _BASE,
@@ -79,6 +82,7 @@ _KINDS: Final[dict[type[Key], int]] = {
     PolicyKey: _POLICY,
     ReleaseKey: _RELEASE,
     TopicStartKey: _TOPIC_START,
+    LoadKey: _LOAD,
 }
 _ACTIONS: Final[tuple[Literal["retry", "skip"], ...]] = ("retry", "skip")
 _SCOPES: Final[tuple[Literal["topic", "group"], ...]] = ("topic", "group")
@@ -105,9 +109,9 @@ def encode_key(key: Key) -> bytes:
             put_numbers(out, epoch)
             put_text(out, writer)
         case AnnounceKey(group, member):
-            out.append(_ANNOUNCE)
-            put_text(out, group)
-            put_text(out, member)
+            _put_announce_key(out, group, member)
+        case LoadKey():
+            _put_announce_key(out, marked(key), key.member)  # see `load_codec`
         case DecisionKey(group, topic_id, partition, offset):
             _put_place(out, _DECISION, group, topic_id, partition)
             put_numbers(out, offset)
@@ -146,7 +150,8 @@ def decode_key(data: bytes) -> Key:
     elif kind == _BASE:
         key = BaseKey(*reader.place(), reader.number(), reader.text())
     elif kind == _ANNOUNCE:
-        key = AnnounceKey(reader.text(), reader.text())
+        group, member = reader.text(), reader.text()
+        key = load_key(group, member) or AnnounceKey(group, member)
     elif kind == _DECISION:
         key = DecisionKey(*reader.place(), reader.offset())
     elif kind == _RELEASE:
@@ -210,6 +215,9 @@ def encode_value(value: Value) -> bytes:
             put_numbers(out, len(settings))
             for text in chain.from_iterable(sorted(settings.items())):
                 put_text(out, text)
+        case LoadRecord():
+            out.append(_LOAD)
+            put_load(out, value)
         case _:
             assert_never(value)
     return bytes(out)
@@ -241,6 +249,8 @@ def decode_value(key: Key, data: bytes) -> Value:
         value = StopRecord(reader.offset(), reader.key_hash(), reader.text(), reader.text())
     elif kind == _TOPIC_START:
         value = TopicStartRecord(reader.take(_TOPIC_ID_BYTES), reader.number())
+    elif kind == _LOAD:
+        value = take_load(reader)
     else:
         value = PolicyRecord(dict(reader.list_of(lambda: (reader.text(), reader.text()))))
     reader.end()
@@ -355,6 +365,12 @@ def _put_topic_id(out: bytearray, topic_id: bytes) -> None:
     if len(topic_id) != _TOPIC_ID_BYTES:
         raise ValueError(f"a topic id has {_TOPIC_ID_BYTES} bytes, this one {len(topic_id)}")
     out += topic_id
+
+
+def _put_announce_key(out: bytearray, group: str, member: str) -> None:
+    out.append(_ANNOUNCE)
+    put_text(out, group)
+    put_text(out, member)
 
 
 def _put_place(out: bytearray, kind: int, group: str, topic_id: bytes, partition: int) -> None:

@@ -142,7 +142,18 @@ class PolicyKey:
     name: str
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class LoadKey:
+    """Whose load: one member's. It writes a new one over the old one, and clears it in the end."""
+
+    group: str
+    member: str
+
+
 # ── Values ──
+
+KEY_BYTES_MAX = 64
+"""So much of a key is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +344,68 @@ class PolicyRecord:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionLoad:
+    """What a member's records of one partition cost.
+
+    Attributes:
+        topic_id: The topic's id, 16 bytes.
+        partition: The data partition.
+        weight: Picoseconds of handler time for each offset of the partition, all hashes together
+            that the member holds.
+        pace: How many offsets a second the partition has to do, see `assignors.load`.
+    """
+
+    topic_id: bytes
+    partition: int
+    weight: int
+    pace: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyKey:
+    """A hash that takes much.
+
+    Attributes:
+        topic_id: The topic's id, 16 bytes.
+        partition: The data partition.
+        key_hash: Where the key lies.
+        share: Per mille of the weight that the member has of the partition.
+        key: At most 64 bytes of the key; None: it has none, or may not be shown.
+    """
+
+    topic_id: bytes
+    partition: int
+    key_hash: int
+    share: int
+    key: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRecord:
+    """How busy a member is, and with what. For people, and for whoever scales a group.
+
+    Attributes:
+        incarnation: The run that has measured it.
+        at_ms: When, by its clock, in milliseconds since 1970.
+        workers: How many records, or batches, it processes at a time.
+        busy: Per mille of the workers' time that handlers have taken since the report before.
+        handler_us: What the handler of a record takes on average, microseconds; 0: not known.
+        finished: Records of all topics that it has finished a second, since the report before.
+        partitions: The partitions that it holds some of, those first that take most.
+        heavy: At most 4 hashes, the heaviest first.
+    """
+
+    incarnation: int
+    at_ms: int
+    workers: int
+    busy: int
+    handler_us: int
+    finished: int
+    partitions: tuple[PartitionLoad, ...] = ()
+    heavy: tuple[HeavyKey, ...] = ()
+
+
 Key: TypeAlias = (
     TenureKey
     | BaseKey
@@ -342,6 +415,7 @@ Key: TypeAlias = (
     | StopKey
     | TopicStartKey
     | PolicyKey
+    | LoadKey
 )
 Value: TypeAlias = (
     TenureRecord
@@ -352,4 +426,5 @@ Value: TypeAlias = (
     | StopRecord
     | TopicStartRecord
     | PolicyRecord
+    | LoadRecord
 )

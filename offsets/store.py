@@ -27,6 +27,8 @@ from offsets.records import (
     DecisionKey,
     DecisionRecord,
     Key,
+    LoadKey,
+    LoadRecord,
     PolicyKey,
     PolicyRecord,
     ReleaseKey,
@@ -380,12 +382,14 @@ class ProgressStore:
         group: The group id.
         next_offset: The first log offset not applied.
         policies: The policies of topics and of this group.
+        loads: How busy members are, by name, each with the log offset of the record.
     """
 
     group: str
     tag: Tag = Tag.AT_LEAST_ONCE
     next_offset: int = 0
     policies: dict[PolicyKey, PolicyRecord] = field(default_factory=dict)
+    loads: dict[str, tuple[int, LoadRecord]] = field(default_factory=dict)
     _announced: dict[str, Announced] = field(default_factory=dict)
     _stops: dict[StopKey, StopDecision] = field(default_factory=dict)
     _topic_starts: dict[TopicStartKey, tuple[int, TopicStartRecord]] = field(default_factory=dict)
@@ -415,7 +419,7 @@ class ProgressStore:
         match key:
             case TenureKey() | BaseKey() | DecisionKey() | ReleaseKey():
                 self.partition(key.topic_id, key.partition)._put(key, record.offset, record.value)
-            case AnnounceKey() | StopKey() | TopicStartKey() | PolicyKey():
+            case AnnounceKey() | StopKey() | TopicStartKey() | PolicyKey() | LoadKey():
                 self._put(key, record.offset, record.value)
             case None:
                 pass
@@ -450,6 +454,14 @@ class ProgressStore:
             if announced.offset < below and member not in live_names and member not in named
         )
 
+    def loads_gone(self, live_names: Collection[str], below: int) -> tuple[LoadKey, ...]:
+        """The loads below a log offset of members that are not alive: they may get a tombstone."""
+        return tuple(
+            LoadKey(self.group, member)
+            for member, (offset, _) in sorted(self.loads.items())
+            if offset < below and member not in live_names
+        )
+
     def stop(self, after_offset: int) -> StopDecision | None:
         """The first decision to stop above this log offset: older ones were for earlier runs."""
         stops = (stop for stop in self._stops.values() if stop.offset > after_offset)
@@ -480,7 +492,7 @@ class ProgressStore:
 
     def _put(
         self,
-        key: AnnounceKey | StopKey | TopicStartKey | PolicyKey,
+        key: AnnounceKey | StopKey | TopicStartKey | PolicyKey | LoadKey,
         offset: int,
         data: bytes | None,
     ) -> None:
@@ -502,3 +514,7 @@ class ProgressStore:
                 self.policies[key] = value
             case PolicyKey(), _:
                 self.policies.pop(key, None)
+            case LoadKey(), LoadRecord():
+                self.loads[key.member] = offset, value
+            case LoadKey(), _:
+                self.loads.pop(key.member, None)
