@@ -3,14 +3,16 @@
 In: the progress of a partition, cut into ranges, and the partition's end. Out: a count. Below the
 last offset that a range has seen, each undone offset is one of its records: offsets of foreign keys
 count as done in its rectangle. Above it, the records are not known: the range's share of the hash
-space stands for its share of the records. That part is an estimate and is marked as one.
+space stands for its share of the records. That part is an estimate and is marked as one. A hash
+that is held by itself, because it is hot, has a share of its own, as members have measured it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from math import ceil
 
 from assignors import KEY_HASH_MAX
 from offsets import OffsetRange, RangeProgress
@@ -48,10 +50,13 @@ def undone(piece: RangeProgress, end: int) -> tuple[OffsetRange, ...]:
     return complement(piece.gaps, OffsetRange(piece.stable, end - 1)) if piece.stable < end else ()
 
 
-def remaining(pieces: Iterable[RangeProgress], end: int) -> Remaining:
+def remaining(
+    pieces: Iterable[RangeProgress], end: int, shares: Mapping[int, float] | None = None
+) -> Remaining:
     """What is left of the ranges `pieces` below `end`. O(gaps log gaps).
 
-    An offset that is undone in several ranges is one record: it has one hash.
+    `shares` tells of single hashes which part of the partition's records they have. An offset that
+    is undone in several ranges is one record: it has one hash.
 
     >>> from assignors import WHOLE
     >>> low, high = WHOLE.parts(2)
@@ -61,9 +66,17 @@ def remaining(pieces: Iterable[RangeProgress], end: int) -> Remaining:
     """
     pieces = list(pieces)
     seen = union(chain.from_iterable(undone(p, min(p.next_offset, end)) for p in pieces))
-    unseen = sum(max(end - p.next_offset, 0) * p.range.size for p in pieces)
+    unseen, hot = 0, 0.0
+    for p in pieces:
+        ahead = max(end - p.next_offset, 0)
+        share = (shares or {}).get(p.range.lo) if p.range.size == 1 else None
+        if share is None:
+            unseen += ahead * p.range.size
+        else:
+            hot += ahead * share
     # Rounded up: a range that has not looked at the last record has not finished.
-    return Remaining(sum(r.last - r.first + 1 for r in seen), -(-unseen // (KEY_HASH_MAX + 1)))
+    estimated = -(-unseen // (KEY_HASH_MAX + 1)) + ceil(hot)
+    return Remaining(sum(r.last - r.first + 1 for r in seen), estimated)
 
 
 def common_gaps(pieces: Iterable[RangeProgress]) -> tuple[OffsetRange, ...]:
