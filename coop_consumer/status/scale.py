@@ -42,6 +42,8 @@ _REPORTED_S = 60.0
 
 _EPSILON = 1e-9
 
+_NOTHING_KNOWN = "no topic of the group is known yet: wait for its members, or name one (--topic)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRules:
@@ -109,7 +111,8 @@ def advise(
 ) -> ScaleAdvice:
     """How many members the group wants. O(partitions + keys + reports).
 
-    It is 0 only if nothing is left and nothing arrives.
+    It is 0 only if nothing is left and nothing arrives. While no partition is known, as at the
+    first rebalance of a group, it is what there is.
 
     Args:
         needs: What the partitions have to do.
@@ -144,12 +147,12 @@ def advise(
         wanted, useful, limit = 0, 0, ""
     elif wanted > members.count and _is_idle_beside_a_backlog(needs, load.works, members):
         wanted = useful = members.count
-        limit = (
-            f"no member is busier than {_busiest(load.works):.0%}, so it waits for something else"
-        )
+        limit = f"workers are busy for {_busiest(load.works) * 100:.0f} % of their time at most"
     left, arrivals = sum(it.left for it in needs), sum(it.arrivals for it in needs)
     reason = _reason(left, arrivals, wanted, limit)
-    if wanted and not reported_us:
+    if not needs:
+        wanted, useful, reason = members.count, None, _NOTHING_KNOWN
+    elif wanted and not reported_us:
         reason += (
             f" (if a record takes {handler_us / 1_000:g} ms and a member has {workers:g} workers: "
             "no member has reported)"

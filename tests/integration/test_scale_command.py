@@ -21,6 +21,7 @@ from offsets import HeavyKey, LoadKey, LoadRecord, PartitionLoad, encode_key, en
 from tests.support import stock
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
+from tests.support.pools import Gate
 from tests.support.stock import eventually, keys_of
 
 pytestmark = pytest.mark.integration
@@ -80,15 +81,16 @@ def visited(job: MakeJob, left: int, **settings: object) -> Job:
 
 
 def test_a_group_at_work_wants_a_member_and_says_why(job: MakeJob) -> None:
-    orders = job()
+    orders, gate = job(), Gate(*keys_of(50, 5))
     orders.produce(keys_of(50, 5))
-    with orders.running() as pool:
-        pool.journal.wait(lambda rows: len(rows) == 50)
-        found = eventually(lambda: told(orders), lambda it: it["left"] == 0)
+    with orders.running(handler=gate):
+        gate.wait_for_arrival()
+        found = eventually(lambda: told(orders), lambda it: it["left"] == 50)
         assert list(found)[: len(FIRST)] == FIRST
-        assert found["members"] == 1
-        orders.produce(keys_of(50, 5))
-    assert (found["group"], found["useful_members"] in (0, None)) == (orders.group, True)
+        assert (found["group"], found["members"], found["wanted_members"]) == (orders.group, 1, 1)
+        assert found["reason"].startswith("50 left at ")
+        gate.open()
+        orders.wait_for_lag(0)
 
 
 def test_a_group_without_members_wants_some_by_what_they_said_last(job: MakeJob) -> None:

@@ -93,7 +93,9 @@ class Course:
         """The second from which on, after `begin_s`, no more than `few` are left for a minute."""
         late = [s for s in range(begin_s, len(self.rest)) if self.rest[s] > few]
         ends = [s + 1 for s, after in pairwise([*late, len(self.rest)]) if after - s > 60]
-        return ends[0] if ends else begin_s
+        if not late:
+            return begin_s
+        return ends[0] if ends else len(self.rest)
 
 
 class GroupModel:

@@ -25,7 +25,7 @@ def report(**changed: object) -> LoadRecord:
     """A member of 4 workers whose handlers take 5 ms, with the whole of orders-0."""
     parts = (PartitionLoad(TOPIC_ID, 0, 5_000_000_000, 400),)
     usual = LoadRecord(1, 1_000, 4, 900, 5_000, 720, parts)
-    return replace(usual, **changed)  # type: ignore[arg-type] - names of fields
+    return replace(usual, **changed)  # type: ignore[arg-type]
 
 
 def load(*records: LoadRecord, here: int | None = None) -> GroupLoad:
@@ -200,7 +200,7 @@ def test_idle_members_beside_an_old_backlog_are_no_reason_for_more() -> None:
     need = orders(10**6, 10.0)
     advice = asked(need, idle, settled_s=90.0)
     assert (advice.wanted, advice.useful) == (1, 1)
-    assert "no worker is busy for more than 4 % of its time" in advice.reason
+    assert "workers are busy for 4 % of their time at most" in advice.reason
     assert asked(need, idle, settled_s=30.0).wanted > 1, "they may not have reported since"
     assert asked(orders(500, 10.0), idle, settled_s=90.0).wanted == 1
     assert asked(orders(10**5, 10**4), idle, settled_s=90.0).wanted > 1, "it has just come"
@@ -239,8 +239,11 @@ def test_members_that_have_not_reported_have_as_many_workers_as_they_weigh() -> 
     assert asked(orders(0, 100.0), GroupLoad(), count=2, capacities=(1, 3)).workers == 2.0
 
 
-def test_a_group_without_partitions_wants_nobody() -> None:
-    assert asked([], GroupLoad()).wanted == 0
+@pytest.mark.parametrize("count", [0, 3])
+def test_while_no_partition_is_known_the_number_stays(count: int) -> None:
+    advice = asked([], GroupLoad(), count=count)
+    assert (advice.wanted, advice.useful) == (count, None)
+    assert advice.reason.startswith("no topic of the group is known yet")
 
 
 HOSTILE = [

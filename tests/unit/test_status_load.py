@@ -42,7 +42,7 @@ def report(**changed: object) -> LoadRecord:
         partitions=(PartitionLoad(TOPIC_ID, 0, 4_980_000_000, 330),),
         heavy=(HeavyKey(TOPIC_ID, 0, HOT, 610, b"N725MQ"),),
     )
-    return replace(usual, **changed)  # type: ignore[arg-type] - names of fields
+    return replace(usual, **changed)  # type: ignore[arg-type]
 
 
 def status(*members: MemberSeen, log: WrittenLog | None = None, **loads: LoadRecord) -> GroupStatus:
