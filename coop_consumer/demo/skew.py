@@ -3,7 +3,8 @@
 In: options (`--help` lists them). Out: what members measured of their keys, how long two groups
 took for the same heap of flights, and one line of JSON at the end. Flights are keyed by their
 destination (105 keys, lumpy), and then by their carrier (16 keys, of which one has a sixth of all).
-A warm-up goes before the heap, in which members measure and report their load.
+A warm-up goes before the heap, in which members measure and report their load. At its end the
+last member of each group joins, so ranges are planned anew.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def run_skew(
     bootstrap: str | None = None,
     sides: Mapping[str, Mapping[str, str]] = SIDES,
 ) -> SkewResult:
-    """Run both groups over flights by each key; five minutes by default.
+    """Run both groups over flights by each key; four minutes by default.
 
     Args:
         sizes: How large it is.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle
@@ -47,7 +47,8 @@ class SkewSizes:
         records: Flights of the heap.
         members: Members of each group, with one worker each.
         latency_ms: How long each flight sleeps.
-        warm_s: How long the warm-up takes. Members report every 30 s.
+        warm_s: How long the warm-up takes. Members report every 30 s. The last member of each group
+            joins at its end.
         rate: Flights a second of the warm-up.
 
     Raises:
@@ -57,7 +58,7 @@ class SkewSizes:
     records: int = 18_000
     members: int = 12
     latency_ms: float = 10.0
-    warm_s: float = 100.0
+    warm_s: float = 65.0
     rate: int = 500
 
     def __post_init__(self) -> None:
@@ -67,6 +68,10 @@ class SkewSizes:
         for name, value in (("latency", self.latency_ms), ("warm", self.warm_s)):
             if not (isfinite(value) and value > 0):
                 raise ConfigError(name, f"={value} is no time", "Use more than 0")
+        if self.members < 2:
+            raise ConfigError(
+                "members", f"={self.members}: one joins later than the others", "Use 2 or more"
+            )
         if self.warm_records + self.records > FLIGHTS:
             raise ConfigError(
                 "warm",
@@ -137,17 +142,21 @@ class SkewRound:
         go = threading.Event()
         handled = {side: HandledRecords(warm) for side in self._sides}
         with ExitStack() as stack:
-            for side, settings in self._sides.items():
-                self._start(stack, side, settings, handled[side], go)
-            stack.callback(go.set)  # whatever ends it: no handler waits for ever
+            for side in self._sides:
+                for _ in range(self._sizes.members - 1):
+                    self._start(stack, side, handled[side], go)
             self._warm_up(flights[:warm])
-            self._wait(handled, warm)
+            # The last members join: the plan for them knows what the others have measured.
+            last = [self._start(stack, side, handled[side], go) for side in self._sides]
+            stack.callback(go.set)  # whatever ends it: no handler waits for ever
+            self._wait(lambda: min(len(pool.assignment()) for pool in last), 1)
+            self._wait(lambda: min(it.count for it in handled.values()), warm)
+            self._broker.produce(self._topic, flights[warm:])
             for side in self._sides:
                 self._show(side)
-            self._broker.produce(self._topic, flights[warm:])
             begun_s = time.monotonic()
             go.set()
-            self._wait(handled, len(flights))
+            self._wait(lambda: min(it.count for it in handled.values()), len(flights))
         keys = [flight.tail or b"" for flight in flights[warm:]]
         return {
             side: RoundResult(
@@ -163,23 +172,17 @@ class SkewRound:
     def _group(self, side: str) -> str:
         return f"{self._topic}.{side}"
 
-    def _config(self, side: str, settings: Mapping[str, str]) -> Config:
-        named = {**self._broker.clients, "group.id": self._group(side), **settings}
+    def _config(self, side: str) -> Config:
+        named = {**self._broker.clients, "group.id": self._group(side), **self._sides[side]}
         return Config.from_dict(named)
 
     def _start(
-        self,
-        stack: ExitStack,
-        side: str,
-        settings: Mapping[str, str],
-        handled: HandledRecords,
-        go: threading.Event,
-    ) -> None:
-        config = self._config(side, settings)
+        self, stack: ExitStack, side: str, handled: HandledRecords, go: threading.Event
+    ) -> WorkerPool:
         latency_s, heap_row = self._sizes.latency_ms / 1_000, self._sizes.warm_records
-        for _ in range(self._sizes.members):
-            worker = SleepingWorker(handled, latency_s, heap_row, go)
-            stack.enter_context(WorkerPool(worker, config, [self._topic], workers=1))
+        worker = SleepingWorker(handled, latency_s, heap_row, go)
+        pool = WorkerPool(worker, self._config(side), [self._topic], workers=1)
+        return stack.enter_context(pool)
 
     def _warm_up(self, flights: Sequence[Flight]) -> None:
         """Produce them at their rate."""
@@ -188,21 +191,25 @@ class SkewRound:
             self._broker.produce(self._topic, flights[first : first + rate])
             time.sleep(max(begun_s + (first + rate) / rate - time.monotonic(), 0.0))
 
-    def _wait(self, handled: Mapping[str, HandledRecords], records: int) -> None:
+    def _wait(self, count: Callable[[], int], until: int) -> None:
+        """Wait until a count is reached.
+
+        Raises:
+            DemoStalledError: It does not grow any more.
+        """
         mark, moved_s = -1, time.monotonic()
-        while min(it.count for it in handled.values()) < records:
-            count = sum(it.count for it in handled.values())
-            if count != mark:
-                mark, moved_s = count, time.monotonic()
+        while (now := count()) < until:
+            if now != mark:
+                mark, moved_s = now, time.monotonic()
             elif time.monotonic() - moved_s > _STALLED_S:
-                raise DemoStalledError(self._topic, count, records * len(handled))
+                raise DemoStalledError(self._topic, now, until)
             time.sleep(_POLL_S)
 
     # ── What members say ──
 
     def _show(self, side: str) -> None:
         """The bars, the heavy keys, and how many members would help."""
-        with Inspector(self._config(side, self._sides[side])) as inspector:
+        with Inspector(self._config(side)) as inspector:
             status = group_status(inspector.see(records=False, waits=False))
         self._console.print(f"[bold]{self._group(side)}[/]")
         for line in _picture(status, self._console.encoding).lines():
@@ -210,7 +217,7 @@ class SkewRound:
         rules = ScaleRules(target_s=_TARGET_S, workers=1)
         needs = needs_of(status, Arrivals())
         advice = advise(needs, status.load, members_of(status, None), rules)
-        self._console.print(f"  {advice.reason}")
+        self._console.print(f"  {advice.reason}", markup=False, highlight=False)
 
 
 def _picture(status: GroupStatus, encoding: str) -> LoadPicture:

@@ -43,6 +43,11 @@ class MemberWork:
     handler_us: int
     finished: int
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has done anything: the first report comes before that."""
+        return self.handler_us > 0 or self.finished > 0
+
 
 @dataclass(frozen=True, slots=True)
 class KeyWork:
@@ -108,9 +113,9 @@ class GroupLoad:
     paces: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
-    def last(self) -> tuple[MemberWork, ...]:
-        """The work of the members; if none of them reports, that of the members before."""
-        return self.works or self.left
+    def measured(self) -> tuple[MemberWork, ...]:
+        """The work of the members that have done any; if none has, that of the members before."""
+        return tuple(it for it in self.works if it.is_measured) or self.left
 
     def shares(self, tp: TopicPartition) -> dict[int, float]:
         """Which part of a partition's records its heavy keys have, by hash."""
@@ -128,7 +133,8 @@ def load_of(
 ) -> GroupLoad:
     """The load of a group. O(reports x (partitions + keys)).
 
-    Keys and costs are those of the members; if none of them reports, of the members before.
+    Keys and costs are those of the members that have done anything; if none has, of the members
+    before.
 
     Args:
         records: The last report of each member that has one in the log.
@@ -139,7 +145,7 @@ def load_of(
     here = frozenset(members)
     works = tuple(_work(name, records[name]) for name in sorted(records) if name in here)
     left = tuple(_work(name, records[name]) for name in sorted(records) if name not in here)
-    counted = {work.member: records[work.member] for work in works or left}
+    counted = {it.member: records[it.member] for it in GroupLoad(works, left).measured}
     places = {(topic_id, tp.partition): tp for tp, topic_id in topic_ids.items()}
     weights: dict[TopicPartition, int] = {}
     paces: dict[TopicPartition, int] = {}

@@ -120,8 +120,8 @@ def advise(
         members: The members now.
         rules: What is asked.
     """
-    workers = _workers(load.last, members.capacities, rules)
-    reported_us = _handler_us(load.last)
+    workers = _workers(load.works or load.left, members.capacities, rules)
+    reported_us = _handler_us(load.measured)
     handler_us = reported_us or HANDLER_US_ASSUMED
     parts = demands(
         needs,
@@ -191,7 +191,8 @@ def _workers(works: Iterable[MemberWork], capacities: Iterable[int], rules: Scal
 
 def _handler_us(works: Iterable[MemberWork]) -> float:
     """The mean time of a handler over all records, in microseconds; 0.0: nobody knows."""
-    known = [(work.finished, work.handler_us) for work in works if work.handler_us > 0]
+    # A member that finishes records and reports no time: its handlers take less than 1 us.
+    known = [(it.finished, max(it.handler_us, 1)) for it in works if it.is_measured]
     if not known:
         return 0.0
     # If nobody finishes anything now, each member's mean counts alike.

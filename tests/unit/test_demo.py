@@ -287,6 +287,7 @@ def test_the_demo_of_skew_ends_with_the_ratios_of_both_groups() -> None:
     [
         ({"records": 0}, "records=0"),
         ({"members": 0}, "members=0"),
+        ({"members": 1}, "members=1: one joins later"),
         ({"latency_ms": float("nan")}, "latency=nan"),
         ({"warm_s": 0.0}, "warm=0.0"),
         ({"records": 330_000}, "more flights than there are: 336,776"),

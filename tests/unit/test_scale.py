@@ -98,9 +98,13 @@ def test_more_left_never_wants_fewer(target_s: int) -> None:
     assert wanted == sorted(wanted)
 
 
-def test_trivial_handlers_want_a_member_for_what_one_process_takes_through() -> None:
-    said = load(report(handler_us=1, partitions=(PartitionLoad(TOPIC_ID, 0, 10**6, 0),)))
-    assert asked(orders(45 * 450_000), said).wanted == 5
+@pytest.mark.parametrize("handler_us", [0, 1])
+def test_trivial_handlers_want_a_member_for_what_one_process_takes_through(
+    handler_us: int,
+) -> None:
+    parts = (PartitionLoad(TOPIC_ID, 0, 10**6, 0),)
+    advice = asked(orders(45 * 450_000), load(report(handler_us=handler_us, partitions=parts)))
+    assert (advice.wanted, advice.is_assumed) == (5, False)
 
 
 # -- no flapping -----------------------------------------------------------------------------------

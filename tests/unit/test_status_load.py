@@ -66,11 +66,19 @@ def test_a_report_in_the_log_is_the_members_until_it_is_cleared() -> None:
 def test_only_members_of_the_group_are_at_work_and_others_count_if_none_is() -> None:
     records = {"alpha": report(), "gone": report(busy=1_000)}
     here = load_of(records, ["alpha"], {ORDERS: TOPIC_ID})
-    assert [work.member for work in here.last] == ["alpha"]
+    assert [work.member for work in here.measured] == ["alpha"]
     assert [work.member for work in here.left] == ["gone"]
     nobody = load_of(records, [], {ORDERS: TOPIC_ID})
-    assert [work.member for work in nobody.last] == ["alpha", "gone"]
+    assert [work.member for work in nobody.measured] == ["alpha", "gone"]
     assert nobody.keys[0].key == b"N725MQ"
+
+
+def test_the_first_report_of_a_member_that_has_done_nothing_hides_no_other() -> None:
+    fresh = report(busy=0, handler_us=0, finished=0, partitions=(), heavy=())
+    found = load_of({"new": fresh, "gone": report()}, ["new"], {ORDERS: TOPIC_ID})
+    assert [work.member for work in found.works] == ["new"]
+    assert [work.member for work in found.measured] == ["gone"]
+    assert found.keys[0].key == b"N725MQ"
 
 
 def test_a_topic_that_was_made_again_has_no_load_yet() -> None:
