@@ -1,8 +1,9 @@
 """How fast records arrive in partitions, from their ends as seen again and again. Pure.
 
 In: the ends of partitions at moments. Out: records a second for each partition. The mean of the
-last minute counts. A rise counts sooner: as soon as two looks in a row show it and chance does not
-explain it. So a burst of some seconds passes as part of the mean.
+last minute counts; of up to five minutes, if too few records came in one, as chance would make most
+of that. A rise counts sooner: as soon as two looks in a row show it and chance does not explain it.
+So a burst of some seconds passes as part of the mean.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import NamedTuple
 from assignors import TopicPartition
 
 SPAN_S = 60.0
-"""The length of the mean."""
+"""The least length of the mean."""
+
+_SPAN_MAX_S = 300.0
+_COUNT_MIN = 400
+"""So many records make a mean that chance changes by 5 %."""
+
+_APART_S = 1.0
+"""Looks that are closer to each other are not all kept."""
 
 _STEP_S = 5.0
 """The least time between two looks that show a rise."""
@@ -30,7 +38,7 @@ class _Ends(NamedTuple):
 
 
 class Arrivals:
-    """The ends of a group's partitions over the last minute. One thread."""
+    """The ends of a group's partitions over the last minutes. One thread."""
 
     def __init__(self) -> None:
         self._seen: deque[_Ends] = deque()
@@ -44,9 +52,11 @@ class Arrivals:
         """
         if self._seen and any(ends.get(tp, 0) < end for tp, end in self._seen[-1].ends.items()):
             self._seen.clear()
+        if len(self._seen) > 1 and self._seen[-1].at_s < self._seen[-2].at_s + _APART_S:
+            self._seen.pop()
         self._seen.append(_Ends(at_s, dict(ends)))
         # The newest of those that are older than the span stays: the mean is of a whole span.
-        while len(self._seen) > 2 and self._seen[1].at_s <= at_s - SPAN_S:
+        while len(self._seen) > 2 and self._seen[1].at_s <= at_s - _SPAN_MAX_S:
             self._seen.popleft()
 
     @property
@@ -66,12 +76,20 @@ class Arrivals:
     def _rate(self, tp: TopicPartition) -> float:
         last = self._seen[-1]
         known = [it for it in self._seen if tp in it.ends]
-        mean = _between(known[0], last, tp)
+        mean = _between(_since(known, last, tp), last, tp)
         before = _newest(known, last.at_s - _STEP_S)
         first = None if before is None else _newest(known, before.at_s - _STEP_S)
         if before is None or first is None:
             return mean
         return max(mean, min(_surely(first, before, tp), _surely(before, last, tp)))
+
+
+def _since(seen: list[_Ends], last: _Ends, tp: TopicPartition) -> _Ends:
+    """The newest look that is a minute and enough records ago; if there is none, the oldest."""
+    for it in reversed(seen):
+        if it.at_s <= last.at_s - SPAN_S and last.ends[tp] - it.ends[tp] >= _COUNT_MIN:
+            return it
+    return seen[0]
 
 
 def _newest(seen: list[_Ends], until_s: float) -> _Ends | None:

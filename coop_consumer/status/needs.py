@@ -77,7 +77,14 @@ def _rates(
 
 
 def _alone(partition: PartitionStatus, load: GroupLoad) -> int:
-    """Records left of single hashes: these have a tenure of their own, and are fetched so."""
-    pieces = [piece for piece in partition.progress if piece.range.size == 1]
-    readable = partition.end - partition.hidden
-    return remaining(pieces, readable, load.shares(partition.tp)).records if pieces else 0
+    """Records left of hashes that are fetched by themselves: they are behind all others.
+
+    A single hash that is not behind is one that was dealt by itself, and is fetched with the others
+    of its member.
+    """
+    shares = load.shares(partition.tp)
+    seen_to = max((piece.next_offset for piece in partition.progress), default=0)
+    behind = [it for it in partition.progress if it.range.size == 1 and it.next_offset < seen_to]
+    if not behind:
+        return 0
+    return remaining(behind, partition.end - partition.hidden, shares).records

@@ -3,8 +3,8 @@
 In: the progress of a partition, cut into ranges, and the partition's end. Out: a count. Below the
 last offset that a range has seen, each undone offset is one of its records: offsets of foreign keys
 count as done in its rectangle. Above it, the records are not known: the range's share of the hash
-space stands for its share of the records. That part is an estimate and is marked as one. A hash
-that is held by itself, because it is hot, has a share of its own, as members have measured it.
+space stands for its share of the records. That part is an estimate and is marked as one. Heavy
+hashes have shares of their own, as members have measured them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import ceil
 
-from assignors import KEY_HASH_MAX
+from assignors import KEY_HASH_MAX, KeyRange
 from offsets import OffsetRange, RangeProgress
 from offsets.offset_range import complement, union
 
@@ -53,7 +53,7 @@ def undone(piece: RangeProgress, end: int) -> tuple[OffsetRange, ...]:
 def remaining(
     pieces: Iterable[RangeProgress], end: int, shares: Mapping[int, float] | None = None
 ) -> Remaining:
-    """What is left of the ranges `pieces` below `end`. O(gaps log gaps).
+    """What is left of the ranges `pieces` below `end`. O(gaps log gaps + pieces x shares).
 
     `shares` tells of single hashes which part of the partition's records they have. An offset that
     is undone in several ranges is one record: it has one hash.
@@ -63,20 +63,23 @@ def remaining(
     >>> gaps = (OffsetRange(45, 47), OffsetRange(50, 50))
     >>> print(remaining([RangeProgress(low, 43, gaps), RangeProgress(high, 60)], end=60))
     about 9
+    >>> print(remaining([RangeProgress(low, 43), RangeProgress(high, 143)], 143, {low.lo: 0.6}))
+    about 80
     """
     pieces = list(pieces)
     seen = union(chain.from_iterable(undone(p, min(p.next_offset, end)) for p in pieces))
-    unseen, hot = 0, 0.0
-    for p in pieces:
-        ahead = max(end - p.next_offset, 0)
-        share = (shares or {}).get(p.range.lo) if p.range.size == 1 else None
-        if share is None:
-            unseen += ahead * p.range.size
-        else:
-            hot += ahead * share
+    ahead = [(max(end - p.next_offset, 0), p.range) for p in pieces]
     # Rounded up: a range that has not looked at the last record has not finished.
-    estimated = -(-unseen // (KEY_HASH_MAX + 1)) + ceil(hot)
+    estimated = -(-sum(count * key_range.size for count, key_range in ahead) // (KEY_HASH_MAX + 1))
+    if shares and estimated:
+        estimated = ceil(sum(count * _share(key_range, shares) for count, key_range in ahead))
     return Remaining(sum(r.last - r.first + 1 for r in seen), estimated)
+
+
+def _share(key_range: KeyRange, shares: Mapping[int, float]) -> float:
+    """A range's part of the records: its heavy hashes, and an even part of all others."""
+    even = max(1.0 - sum(shares.values()), 0.0) * key_range.size / (KEY_HASH_MAX + 1)
+    return even + sum(share for key_hash, share in shares.items() if key_hash in key_range)
 
 
 def common_gaps(pieces: Iterable[RangeProgress]) -> tuple[OffsetRange, ...]:

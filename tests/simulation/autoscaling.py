@@ -106,6 +106,7 @@ class GroupModel:
         rate: Records that arrive in a second.
         hot_share: The part of them that has one key.
         workers: Of each member.
+        handler_s: How long a handler takes.
     """
 
     def __init__(
@@ -115,13 +116,14 @@ class GroupModel:
         *,
         hot_share: float = 0.0,
         workers: int | None = None,
+        handler_s: float = HANDLER_S,
     ) -> None:
         self.rng = Random(seed)
         self.rate = rate
         self.hot_share = hot_share
         self.workers = workers or self.rng.choice((4, 8, 16))
         self.course = Course()
-        self._pace = self.rng.uniform(0.95, 1.0) / HANDLER_S  # records a second of a worker
+        self._pace = self.rng.uniform(0.95, 1.0) / handler_s  # records a second of a worker
         self._scaler = Autoscaler(1, most=50)
         self._scaler_phase_s = self.rng.randrange(Autoscaler.EVERY_S)
         self._arrivals, self._recent = Arrivals(), deque[float](maxlen=REPORT_EVERY_S)

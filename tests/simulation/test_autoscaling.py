@@ -80,6 +80,14 @@ def test_a_hot_key_gets_no_member_that_cannot_help(first: int) -> None:
     assert {seed: text for seed, text in found.items() if text} == {}
 
 
+@pytest.mark.parametrize(("rate", "handler_s"), [(HIGH, HANDLER_S), (3.0, 5.0)])
+def test_a_steady_load_never_wants_more_and_then_fewer(rate: float, handler_s: float) -> None:
+    for seed in range(20):
+        course = GroupModel(seed, lambda _: rate, handler_s=handler_s).run(1_200)
+        settled = course.wanted[300:]
+        assert course.turns(settled) == 0, f"seed {seed}: {settled}"
+
+
 # -- planted bugs ----------------------------------------------------------------------------------
 
 

@@ -187,14 +187,23 @@ def test_the_records_of_a_hash_with_its_own_tenure_are_counted_apart() -> None:
     log.tenure(TenureId("alpha", 1, 2), TenureRecord(1, -1, (facts(ALONE, 41, (44, 49)),)))
     found = group_status(seen(log, ALPHA, committed=Committed.mirror(41, 1, TOPIC_ID)))
     [need] = needs_of(found, Arrivals())
-    # It has seen [41-43] and not [50-59], of which as good as none are its own.
+    # It has left [41-43], and has not seen [50-59], of which as good as none are its own.
     assert (need.alone, need.left) == (4, 4)
-    # Members have measured that it has 61 % of the records.
+    # But members have measured that it has 61 % of the records.
     told = seen(log, ALPHA, committed=Committed.mirror(41, 1, TOPIC_ID))
     hot = group_status(replace(told, loads={"alpha": report()}))
     [need] = needs_of(hot, Arrivals())
     assert (need.alone, need.left) == (10, 10)
     assert not hot.partitions[0].remaining.is_exact
+
+
+def test_a_hash_that_was_dealt_by_itself_waits_among_the_others() -> None:
+    log = WrittenLog().base(1, 40)
+    every = tuple(facts(it, 41, (44, 49)) for it in (*REST, ALONE))
+    log.tenure(TenureId("alpha", 1, 1), TenureRecord(1, -1, every))
+    told = seen(log, ALPHA, committed=Committed.mirror(41, 1, TOPIC_ID))
+    [need] = needs_of(group_status(replace(told, loads={"alpha": report()})), Arrivals())
+    assert (need.alone, need.left) == (0, 13)
 
 
 def test_policies_and_plain_members_keep_partitions_whole() -> None:
