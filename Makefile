@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test test-spark test-others chaos chaos-eos soak bench lint demo demo-spark
+.PHONY: help venv jars test test-spark test-others chaos chaos-eos soak bench lint demo demo-skew demo-spark
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -77,6 +77,9 @@ lint: venv  ## Check format, rules, types, and the direction of imports
 
 demo: jars  ## Many workers share three partitions of real flights
 	$(BIN)/coop-consumer demo
+
+demo-skew: jars  ## Even ranges beside ranges cut by load, for flights by destination and by carrier
+	$(BIN)/python -m coop_consumer.demo.skew
 
 demo-spark: jars  ## The same flights as a pipeline on a Spark cluster of this machine's
 	$(BIN)/python examples/flights_on_spark.py

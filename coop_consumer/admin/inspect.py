@@ -154,6 +154,7 @@ class Inspector:
             guarantee=self.config.processing_guarantee.value,
             open_transactions=(*undecided, *self._above(readable, ends, facts)),
             unreadable=log.unreadable(),
+            loads=log.loads(),
             at_ms=time.time_ns() // 1_000_000,
             topics_committed=frozenset(tp.topic for tp in committed),
             topic_starts={topic: start for topic, start in starts.items() if start is not None},

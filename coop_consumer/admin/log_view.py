@@ -20,7 +20,7 @@ from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.policies import LOG_PARTITION, GroupPolicyLog
 from coop_consumer.kafka.progress_log import ProgressReader
-from offsets import ProgressStore
+from offsets import LoadRecord, ProgressStore
 
 _TIMEOUT_S = 10.0
 
@@ -104,6 +104,16 @@ class GroupLog:
             return self._policies.read()
         self._read({LOG_PARTITION})
         return policies_of(self._store(LOG_PARTITION).policies, self._config.group_id)
+
+    def loads(self) -> dict[str, LoadRecord]:
+        """The last report of each member, in the log partitions that were read for `stores`.
+
+        A member's report lies in the log partition of one of its data partitions. It moves with
+        them: if two are left, the later one counts.
+        """
+        told = [it for store in self._stores.values() for it in store.loads.items()]
+        told.sort(key=lambda it: it[1][1].at_ms)
+        return {member: record for member, (_, record) in told}
 
     def unreadable(self) -> dict[str, int]:
         """Records that could not be read, by reason."""

@@ -10,7 +10,7 @@ asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, 
     limits    what the machine allows a member
     worker    finds the class of `module:Worker`   output    any text on any terminal
     terminal  where tables and pictures go
-    run, status, reset, decide, clean, doctor, broker, demo
+    run, status, scale, reset, decide, clean, doctor, broker, demo
 
 `run` is two processes: a small parent, and the worker process that it starts and restarts.
 

@@ -33,6 +33,9 @@ COMMANDS = {
     "status": CommandEntry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),
+    "scale": CommandEntry(
+        "scale", "scale", "Say how many members a group wants, how many can help, and why."
+    ),
     "retry": CommandEntry("decide", "retry", "Try parked records again."),
     "skip": CommandEntry("decide", "skip", "Count parked records as done, unprocessed."),
     "release": CommandEntry(

@@ -11,6 +11,11 @@ embedded broker and member processes, and ends both. It uses the library as any 
     topics    names                            check      is the result right?
     run       the whole demo, in order
 
+`python -m coop_consumer.demo.skew` shows what skewed keys cost, and what is done about it.
+
+    skew      flights by destination and by carrier  skew_round  two groups on one of these
+    makespan  how long a heap takes at least
+
 Names load when first used: a child process needs no terminal library.
 """
 

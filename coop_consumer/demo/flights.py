@@ -21,6 +21,9 @@ from pathlib import Path
 
 from coop_consumer.errors import ExitCode, SetupError
 
+FLIGHTS = 336_776
+"""How many there are."""
+
 _MISSING = frozenset({"", "NA"})
 
 

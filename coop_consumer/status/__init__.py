@@ -10,4 +10,7 @@ the library does not need, so only its own module exports it.
     remaining how many records are left              as_json   the view for a program
     finding   results of a check-up                  history   where a new member would begin
     guarantee by which a group works                 open_transaction  what holds up readers
+    load      how busy members are, by their reports load_picture      the same as lines
+    arrivals  how fast records come                  needs    what `scale` asks of a status
+    demand    workers that partitions keep busy      scale    members wanted, and why
 """

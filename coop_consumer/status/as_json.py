@@ -13,6 +13,7 @@ from typing import Any
 from assignors import KeyRange
 from coop_consumer.core.policies import NAMES
 from coop_consumer.plain_text import all_printable
+from coop_consumer.status.load import GroupLoad, KeyWork, MemberWork
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
@@ -34,12 +35,13 @@ def _status(status: GroupStatus) -> dict[str, Any]:
         "protocol": status.protocol,
         "guarantee": status.guarantee,
         "at_ms": status.at_ms,
-        "members": [_member(member) for member in status.members],
+        "members": [_member(member, status.load) for member in status.members],
         "partitions": [_partition(partition, status) for partition in status.partitions],
         "policies": [
             {"scope": key.scope, "name": key.name, "policy": NAMES[key.scope], "accept": False}
             for key in status.policies.refusals(status.group)
         ],
+        "heavy_keys": [_heavy_key(key) for key in status.load.keys],
         "open_transactions": [_open_transaction(it) for it in status.open_transactions],
         "unreadable": dict(status.unreadable),
         "warnings": list(status.warnings),
@@ -61,13 +63,36 @@ def _open_transaction(found: OpenTransaction) -> dict[str, Any]:
     }
 
 
-def _member(member: MemberSeen) -> dict[str, Any]:
+def _heavy_key(key: KeyWork) -> dict[str, Any]:
+    return {
+        "topic": key.tp.topic,
+        "partition": key.tp.partition,
+        "key": None if key.key is None else key.key.decode("utf-8", "backslashreplace"),
+        "key_hash": key.key_hash,
+        "share": round(key.share, 3),
+        "member": key.member,
+    }
+
+
+def _load(work: MemberWork) -> dict[str, Any]:
+    return {
+        "at_ms": work.at_ms,
+        "workers": work.workers,
+        "busy": work.busy,
+        "handler_us": work.handler_us or None,
+        "finished": work.finished,
+    }
+
+
+def _member(member: MemberSeen, load: GroupLoad) -> dict[str, Any]:
+    work = load.of(member.name)
     return {
         "name": member.name,
         "host": member.host,
         "capacity": member.capacity,
         "leads": member.leads,
         "note": member.note,
+        "load": None if work is None else _load(work),
         "ranges": [
             {"topic": tp.topic, "partition": tp.partition, **_range(key_range)}
             for tp, ranges in sorted(member.ranges.items())

@@ -14,6 +14,7 @@ from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
 from coop_consumer.plain_text import command
+from coop_consumer.status.load import GroupLoad, load_of
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
@@ -190,6 +191,7 @@ class GroupStatus:
         open_transactions: What holds up readers of committed records, in its log, its topics, and
             what it writes to.
         options: Words that other commands need to find the group.
+        load: How busy its members are, and with which keys, as they report it.
     """
 
     group: str
@@ -204,6 +206,7 @@ class GroupStatus:
     options: tuple[str, ...] = ()
     guarantee: str = Guarantee.AT_LEAST_ONCE
     open_transactions: tuple[OpenTransaction, ...] = ()
+    load: GroupLoad = field(default_factory=GroupLoad)
 
 
 def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
@@ -214,7 +217,12 @@ def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
         options: Words that other commands need to find the group.
     """
     partitions = sorted(seen.partitions, key=lambda partition: partition.tp)
-    shown = tuple(_partition(partition, seen.members) for partition in partitions)
+    load = load_of(
+        seen.loads,
+        (member.name for member in seen.members),
+        {partition.tp: partition.topic_id for partition in partitions},
+    )
+    shown = tuple(_partition(it, seen.members, load.shares(it.tp)) for it in partitions)
     return GroupStatus(
         group=seen.group,
         state=seen.state,
@@ -228,6 +236,7 @@ def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
         options=tuple(options),
         guarantee=seen.guarantee,
         open_transactions=seen.open_transactions,
+        load=load,
     )
 
 
@@ -253,10 +262,12 @@ def holders_at_work(
     return tuple(sorted(found, key=lambda member: member.name))
 
 
-def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionStatus:
+def _partition(
+    seen: PartitionSeen, members: Iterable[MemberSeen], shares: Mapping[int, float]
+) -> PartitionStatus:
     progress = progress_of(seen)
     pieces = (progress or PartitionProgress(seen.begin)).clip(WHOLE)
-    owners = tuple(_owners(seen, progress, members))
+    owners = tuple(_owners(seen, progress, members, shares))
     about = _About(seen, owners, tuple(_handovers(seen, members)), told_of(seen.store))
     failed = tuple(
         about.record(offset, attempt)
@@ -276,7 +287,7 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
         committed=committed,
         metadata=metadata,
         lag=None if committed is None else max(seen.end - committed, 0),
-        remaining=remaining(pieces, seen.readable),
+        remaining=remaining(pieces, seen.readable, shares),
         gaps=common_gaps(pieces),
         progress=pieces,
         owners=owners,
@@ -297,14 +308,17 @@ def _partition(seen: PartitionSeen, members: Iterable[MemberSeen]) -> PartitionS
 
 
 def _owners(
-    seen: PartitionSeen, progress: PartitionProgress | None, members: Iterable[MemberSeen]
+    seen: PartitionSeen,
+    progress: PartitionProgress | None,
+    members: Iterable[MemberSeen],
+    shares: Mapping[int, float],
 ) -> list[RangeOwner]:
     found = []
     for member in members:
         for key_range in member.ranges.get(seen.tp, ()):
             pieces = (progress or PartitionProgress(seen.begin)).clip(key_range)
             stable = None if progress is None else min(piece.stable for piece in pieces)
-            left = remaining(pieces, seen.readable)
+            left = remaining(pieces, seen.readable, shares)
             found.append(RangeOwner(key_range, member.name, member.host, stable, left))
     return sorted(found, key=lambda owner: (owner.range, owner.member))
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from assignors import KEY_HASH_MAX
 from coop_consumer.core.policies import NAMES
 from coop_consumer.plain_text import printable, shortened
+from coop_consumer.status.load_picture import LoadPicture
 from coop_consumer.status.model import (
     GroupStatus,
     PartitionStatus,
@@ -104,6 +105,7 @@ class Picture:
         yield from drawing.open_transactions()
         yield from drawing.policies()
         yield from drawing.members()
+        yield from drawing.load()
 
 
 def shade(done: float, glyphs: Glyphs = UNICODE) -> str:
@@ -431,6 +433,12 @@ class _Drawing:
             )
         yield Text()
         yield table
+
+    def load(self) -> Iterator[RenderableType]:
+        """How busy members are, and with which keys."""
+        empty, full = self.glyphs.shades[0], self.glyphs.shades[-1]
+        load, letters = self.status.load, self.letters
+        yield from LoadPicture(load, letters, self.colours, full, empty, self._shown).lines()
 
 
 def _share_done(piece: RangeProgress, partition: PartitionStatus) -> float:

@@ -29,7 +29,7 @@ from assignors import (
 from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
 from coop_consumer.status.open_transaction import OpenTransaction
-from offsets import Committed, PartitionStore, TopicStartRecord
+from offsets import Committed, LoadRecord, PartitionStore, TopicStartRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,7 @@ class GroupSeen:
         guarantee: By which it works: the value of `processing.guarantee`.
         open_transactions: What holds up readers of committed records: of its log, if a look was not
             complete because of it; of its data partitions; and with exactly once of what it writes.
+        loads: The last report of each member that has one in the log, by its name.
     """
 
     group: str
@@ -175,6 +176,7 @@ class GroupSeen:
     topic_starts: Mapping[str, TopicStartRecord] = field(default_factory=dict)
     guarantee: str = Guarantee.AT_LEAST_ONCE
     open_transactions: tuple[OpenTransaction, ...] = ()
+    loads: Mapping[str, LoadRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -509,6 +509,8 @@ def test_one_properties_file_logs_in_and_what_is_not_allowed_is_told(
     refused = as_user("ann", "status", group)
     assert refused.exit_code == ExitCode.UNAUTHORIZED
     assert f"group {group}: user ann may not describe" in refused.stderr
+    unanswered = as_user("ann", "scale", group, "--json")
+    assert (unanswered.exit_code, unanswered.stdout) == (ExitCode.UNAUTHORIZED, "")
     impostor = as_user("ann", "status", group, password="guessed")  # noqa: S106 - a wrong one
     assert impostor.exit_code == ExitCode.UNAUTHORIZED
     assert "the broker refused to authenticate user ann" in impostor.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -10,9 +11,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from rich.console import Console
 
 from coop_consumer.demo.crew import Crew, MemberFailedError
 from coop_consumer.demo.report import ChildRole, MemberTask
+from coop_consumer.demo.skew import run_skew
+from coop_consumer.demo.skew_round import SkewSizes
 from coop_consumer.demo.topics import FlightTopics
 from tests.support.brokers import MakeTopic
 
@@ -115,3 +119,18 @@ def watch(crew: Crew) -> None:
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         crew.reports()
+
+
+def test_the_demo_of_skew_measures_both_groups_and_loses_nothing(bootstrap: str) -> None:
+    sizes = SkewSizes(records=400, members=2, latency_ms=1.0, warm_s=1.0, rate=200)
+    sides = {"even": {}, "always_split": {"split": "always"}}
+    page = io.StringIO()
+    result = run_skew(sizes, Console(file=page), bootstrap=bootstrap, sides=sides)
+    assert result.ok
+    told = result.as_json()
+    assert (told["lost"], told["out_of_order"]) == (0, 0)
+    for found in result.rounds.values():
+        assert found.keys() == sides.keys()
+        assert all(it.seconds > 0 and it.least_s > 0 for it in found.values())
+    assert "Flights by destination" in page.getvalue()
+    assert "Flights by carrier" in page.getvalue()

@@ -12,9 +12,12 @@ import pytest
 from coop_consumer.demo import DemoOptions, DemoResult, flights
 from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
 from coop_consumer.demo.check import Verdict, judge
-from coop_consumer.demo.flights import Flight, FlightsMissingError, read_flights
+from coop_consumer.demo.flights import FLIGHTS, Flight, FlightsMissingError, read_flights
+from coop_consumer.demo.makespan import HandledRecords, least_s
 from coop_consumer.demo.pace import Pace
 from coop_consumer.demo.report import ChildReport, ChildRole, MemberTask
+from coop_consumer.demo.skew import KEYS, SkewResult, keyed
+from coop_consumer.demo.skew_round import RoundResult, SkewSizes
 from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.errors import ConfigError
 
@@ -41,7 +44,7 @@ def written(legs: Sequence[Leg], tail: bytes = b"N1") -> list[tuple[bytes, Leg]]
 
 
 def test_all_flights_are_read_in_time_order(all_flights: list[Flight]) -> None:
-    assert len(all_flights) == 336_776
+    assert len(all_flights) == FLIGHTS == 336_776
     assert [f.row for f in all_flights] == list(range(336_776))
     scheduled = [json.loads(f.value)["scheduled"] for f in all_flights]
     assert scheduled == sorted(scheduled)
@@ -231,3 +234,65 @@ def test_joining_does_not_count_against_a_pace() -> None:
     late, early = ChildReport(0, 0, 0.0, 12.0), ChildReport(100, 0, 10.0, 12.0)
     assert Pace.of([late, early]) == Pace(handled=100, first_s=10.0, now_s=12.0)
     assert str(Pace.of([late]).since(Pace())) == "joining"
+
+
+# ---- skew ----------------------------------------------------------------------------------------
+
+
+def test_flights_are_keyed_anew_by_destination_and_carrier(all_flights: list[Flight]) -> None:
+    some = all_flights[:50]
+    by_destination, by_carrier = (keyed(some, KEYS[it]) for it in ("destination", "carrier"))
+    assert (by_destination[0].tail, by_carrier[0].tail) == (b"IAH", b"UA")
+    assert {len(it.tail or b"") for it in by_destination} == {3}
+    assert {it.tail for it in by_carrier} > {b"UA", b"AA", b"B6"}
+    assert [it.value for it in by_carrier] == [it.value for it in some]
+
+
+def test_nobody_is_quicker_than_the_heaviest_key_nor_than_all_workers() -> None:
+    keys = [b"UA"] * 60 + [bytes([number]) for number in range(40)]
+    assert least_s(keys, workers=12, handler_s=0.01) == pytest.approx(0.6)
+    assert least_s(keys, workers=1, handler_s=0.01) == pytest.approx(1.0)
+    assert least_s([], workers=1, handler_s=0.01) == 0.0
+
+
+def test_what_is_lost_repeated_and_out_of_order_is_counted() -> None:
+    handled = HandledRecords(heap_row=2)
+    for row, (key, offset) in enumerate([(b"a", 0), (b"b", 2), (b"a", 3), (b"a", 1), (b"b", 2)]):
+        handled.note(key, 0, offset, row, began_s=row, ended_s=row + 0.5)
+    assert handled.verdict(records=6) == Verdict(lost=2, out_of_order=1, repeated=1)
+    assert (handled.count, handled.last_s, handled.handler_s) == (4, 3.5, 0.5)
+
+
+def test_a_key_in_another_partition_has_another_order() -> None:
+    handled = HandledRecords(heap_row=0)
+    handled.note(b"a", 1, 9, 0, began_s=0.0, ended_s=1.0)
+    handled.note(b"a", 0, 3, 1, began_s=0.0, ended_s=1.0)
+    assert handled.verdict(2).right
+
+
+def test_the_demo_of_skew_ends_with_the_ratios_of_both_groups() -> None:
+    fine = RoundResult(30.0, 24.0, Verdict(0, 0, 1))
+    result = SkewResult({"carrier": {"even": fine, "by_load": replace(fine, seconds=25.2)}})
+    assert json.dumps(result.as_json()) == (
+        '{"makespan_over_bound": {"carrier": {"even": 1.25, "by_load": 1.05}}, "lost": 0, '
+        '"out_of_order": 0, "repeated": 2}'
+    )
+    assert result.ok
+    lost = replace(fine, verdict=Verdict(1, 0, 0))
+    assert not SkewResult({"carrier": {"even": lost}}).ok
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"records": 0}, "records=0"),
+        ({"members": 0}, "members=0"),
+        ({"members": 1}, "members=1: one joins later"),
+        ({"latency_ms": float("nan")}, "latency=nan"),
+        ({"warm_s": 0.0}, "warm=0.0"),
+        ({"records": 330_000}, "more flights than there are: 336,776"),
+    ],
+)
+def test_sizes_of_the_demo_of_skew_are_checked(bad: dict[str, float], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        SkewSizes(**bad)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from rich.console import Console
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer.core.policies import Policies
 from coop_consumer.status.as_json import as_json
+from coop_consumer.status.load import GroupLoad, KeyWork, MemberWork
 from coop_consumer.status.model import (
     GroupStatus,
     PartitionStatus,
@@ -90,6 +91,10 @@ STATUS = GroupStatus(
     {},
     ("Look!",),
     Policies(frozenset({"orders"}), group=True),
+    load=GroupLoad(
+        (MemberWork("alpha", NOW_MS, 16, 0.62, 5_000, 1_210),),
+        keys=(KeyWork(ORDERS, key_hash(b"N14228"), b"N14228", 0.61, "alpha"),),
+    ),
 )
 
 

@@ -59,6 +59,14 @@ class SharingSettings:
         low=1,
         derived="the number of workers",
     )
+    scale_drain_target_s: int = setting(
+        60,
+        "`coop-consumer scale` asks for so many members that what is left is done within so many "
+        "seconds. Members do not read it: give it to the command.",
+        "less than an autoscaler and a start take would ask for members that come too late",
+        low=10,
+        high=86_400,
+    )
     allow_individual_commit: bool = setting(
         True,
         "Whether this member takes part in sharing; if not, it gets whole partitions only.",

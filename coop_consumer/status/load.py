@@ -1,0 +1,199 @@
+"""The load of a group as its members report it: how busy they are, which keys are heavy. Pure.
+
+In: the last report of each member, from the progress log, and the members and partitions that were
+seen. Out: a `GroupLoad`, in terms of the group's partitions. Reports come from others. So each
+number is cut to what can be, and nothing here divides by one that may be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from assignors import KEY_HASH_MAX, TopicPartition
+from coop_consumer.plain_text import printable, shortened
+from offsets import HeavyKey, LoadRecord
+
+_PER_MILLE = 1_000
+_WORKERS_MAX = 1_000_000
+_HANDLER_US_MAX = 24 * 3_600_000_000
+_FINISHED_MAX = 10**9
+_WEIGHT_MAX = 10**18
+_KEY_CHARS_MAX = 40
+_PS_IN_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberWork:
+    """What a member says of its work.
+
+    Attributes:
+        member: Its name.
+        at_ms: When it said so, Unix time by its own clock.
+        workers: How many workers it has, at least 1.
+        busy: Which part of their time handlers take, 0 to 1.
+        handler_us: Mean time of a handler in microseconds; 0: not known.
+        finished: Records that it finishes a second.
+    """
+
+    member: str
+    at_ms: int
+    workers: int
+    busy: float
+    handler_us: int
+    finished: int
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has done anything: the first report comes before that."""
+        return self.handler_us > 0 or self.finished > 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWork:
+    """A key that takes much of a partition's work.
+
+    Attributes:
+        tp: The partition.
+        key_hash: The hash of the key.
+        key: The key's first bytes; None if logs may not show keys.
+        share: Its part of the partition's work, above 0 and up to 1.
+        member: The member that says so.
+    """
+
+    tp: TopicPartition
+    key_hash: int
+    key: bytes | None
+    share: float
+    member: str
+
+    @property
+    def words(self) -> str:
+        """The key, for people.
+
+        >>> orders = TopicPartition("orders", 0)
+        >>> KeyWork(orders, 7, b"N725MQ", 0.61, "alpha").words
+        'key N725MQ'
+        >>> KeyWork(orders, 7, None, 0.61, "alpha").words
+        'the key of hash 7'
+        """
+        if self.key is None:
+            return f"the key of hash {self.key_hash}"
+        text = printable(self.key.decode("utf-8", "backslashreplace"))
+        return f"key {shortened(text, _KEY_CHARS_MAX)}" if text else 'key ""'
+
+    @property
+    def percent(self) -> str:
+        """Its part, for people.
+
+        >>> KeyWork(TopicPartition("orders", 0), 7, b"N725MQ", 0.61, "alpha").percent
+        '61 %'
+        """
+        return f"{self.share * 100:.0f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoad:
+    """What all members say.
+
+    Attributes:
+        works: The work of the members that are in the group, by name.
+        left: The work of members that are not: they ended without taking their report away.
+        keys: The heavy keys, the heaviest first.
+        weights: What an offset of a partition costs, in picoseconds; partitions without any are
+            left out.
+        paces: Offsets a second that partitions had to do when that was said last: what arrives a
+            second, and a sixtieth of what was left.
+    """
+
+    works: tuple[MemberWork, ...] = ()
+    left: tuple[MemberWork, ...] = ()
+    keys: tuple[KeyWork, ...] = ()
+    weights: Mapping[TopicPartition, int] = field(default_factory=dict)
+    paces: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> tuple[MemberWork, ...]:
+        """The work of the members that have done any; if none has, that of the members before."""
+        return tuple(it for it in self.works if it.is_measured) or self.left
+
+    def shares(self, tp: TopicPartition) -> dict[int, float]:
+        """Which part of a partition's records its heavy keys have, by hash."""
+        return {key.key_hash: key.share for key in self.keys if key.tp == tp}
+
+    def of(self, member: str) -> MemberWork | None:
+        """The work of a member of the group; None: it has not reported."""
+        return next((work for work in self.works if work.member == member), None)
+
+
+def load_of(
+    records: Mapping[str, LoadRecord],
+    members: Iterable[str],
+    topic_ids: Mapping[TopicPartition, bytes],
+) -> GroupLoad:
+    """The load of a group. O(reports x (partitions + keys)).
+
+    Keys and costs are those of the members that have done anything; if none has, of the members
+    before.
+
+    Args:
+        records: The last report of each member that has one in the log.
+        members: The names of the members in the group.
+        topic_ids: The group's partitions, and the ids of their topics. A topic that was made again
+            has another id, so what is said of the one before does not count.
+    """
+    here = frozenset(members)
+    works = tuple(_work(name, records[name]) for name in sorted(records) if name in here)
+    left = tuple(_work(name, records[name]) for name in sorted(records) if name not in here)
+    counted = {it.member: records[it.member] for it in GroupLoad(works, left).measured}
+    places = {(topic_id, tp.partition): tp for tp, topic_id in topic_ids.items()}
+    weights: dict[TopicPartition, int] = {}
+    paces: dict[TopicPartition, int] = {}
+    keys: dict[tuple[TopicPartition, int], KeyWork] = {}
+    # The newest comes last, and what it says takes the place of what was said before.
+    for name, record in sorted(counted.items(), key=lambda it: (it[1].at_ms, it[0])):
+        for part in record.partitions:
+            if (tp := places.get((part.topic_id, part.partition))) is not None:
+                weights[tp] = weights.get(tp, 0) + _cut(part.weight, _WEIGHT_MAX)
+                paces[tp] = _cut(part.pace, _FINISHED_MAX)
+        for heavy in record.heavy:
+            tp, share = places.get((heavy.topic_id, heavy.partition)), _share(heavy, record)
+            if tp is not None and share > 0 and 0 <= heavy.key_hash <= KEY_HASH_MAX:
+                keys[tp, heavy.key_hash] = KeyWork(tp, heavy.key_hash, heavy.key, share, name)
+    return GroupLoad(
+        works,
+        left,
+        tuple(sorted(keys.values(), key=lambda it: (-it.share, it.tp, it.key_hash))),
+        {tp: weight for tp, weight in weights.items() if weight},
+        paces,
+    )
+
+
+def _share(heavy: HeavyKey, record: LoadRecord) -> float:
+    """The key's part of the whole partition, though its member knows only its own part of that.
+
+    The member's weight says how much of the partition it has: the cost of a record, for the part of
+    the offsets that it has. Reports of other members are of other moments, and are not needed.
+    """
+    place = heavy.topic_id, heavy.partition
+    weights = [it.weight for it in record.partitions if (it.topic_id, it.partition) == place]
+    cost_ps = _cut(record.handler_us, _HANDLER_US_MAX) * _PS_IN_US
+    of_partition = 1.0
+    if weights and cost_ps:
+        of_partition = min(_cut(weights[0], _WEIGHT_MAX) / cost_ps, 1.0)
+    return _cut(heavy.share, _PER_MILLE) / _PER_MILLE * of_partition
+
+
+def _work(name: str, record: LoadRecord) -> MemberWork:
+    return MemberWork(
+        name,
+        record.at_ms,
+        max(_cut(record.workers, _WORKERS_MAX), 1),
+        _cut(record.busy, _PER_MILLE) / _PER_MILLE,
+        _cut(record.handler_us, _HANDLER_US_MAX),
+        _cut(record.finished, _FINISHED_MAX),
+    )
+
+
+def _cut(number: int, most: int) -> int:
+    return min(max(number, 0), most)
