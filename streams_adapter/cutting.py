@@ -7,7 +7,10 @@ offset ranges of one key the second would have to wait for the first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import MappingProxyType
 from typing import TypeVar
 
 from assignors import KEY_HASH_MAX, KeyRange, TopicPartition
@@ -19,6 +22,9 @@ AnyPlace = TypeVar("AnyPlace")
 
 RANGES_MAX = 10_000
 """Of one partition: each slice reads all of its partition's offsets, and keeps its own keys."""
+
+NOTHING_HEAVY: Mapping[int, float] = MappingProxyType({})
+"""All hashes count alike."""
 
 _UNIT = KEY_HASH_MAX + 1
 _CALL = "plan()"
@@ -72,11 +78,19 @@ def _not_until(place: object, value: object) -> MisuseError:
     )
 
 
-def weight(piece: RangeProgress, offsets: OffsetRange) -> int:
-    """The expected number of records left at these offsets, times N + 1. O(gaps).
+def weight(
+    piece: RangeProgress, offsets: OffsetRange, heavy: Mapping[int, float] = NOTHING_HEAVY
+) -> int:
+    """The expected number of records left at these offsets, times N + 1. O(gaps + heavy).
 
     Below the offset that the range has seen, its undone offsets are counted one by one. Above, its
-    share of the hash space stands for its share of the records (`status.remaining`).
+    share of the hash space stands for its share of the records (`status.remaining`), but for
+    hashes whose shares are known.
+
+    Args:
+        piece: A range, and what is done in it.
+        offsets: Which offsets are meant.
+        heavy: Shares of heavy hashes, of all records of the partition.
     """
     seen_to = min(max(piece.next_offset, offsets.first), offsets.last + 1)
     unseen = offsets.last + 1 - seen_to
@@ -84,15 +98,35 @@ def weight(piece: RangeProgress, offsets: OffsetRange) -> int:
     if (first := max(piece.stable, offsets.first)) < seen_to:
         missing = complement(piece.gaps, OffsetRange(first, seen_to - 1))
         known = sum(part.size for part in missing)
-    return known * _UNIT + unseen * piece.range.size
+    if not heavy:
+        return known * _UNIT + unseen * piece.range.size
+    light = max(0.0, 1.0 - sum(heavy.values()))
+    own = sum(share for key_hash, share in heavy.items() if key_hash in piece.range)
+    return known * _UNIT + round(unseen * (light * piece.range.size + own * _UNIT))
 
 
-def records_left(pieces: Sequence[RangeProgress], offsets: OffsetRange) -> float:
-    """About how many records are left at these offsets."""
-    return sum(weight(piece, offsets) for piece in pieces) / _UNIT
+def records_left(
+    pieces: Sequence[RangeProgress],
+    offsets: OffsetRange,
+    heavy: Mapping[int, float] = NOTHING_HEAVY,
+) -> float:
+    """About how many records are left at these offsets; see `weight`."""
+    return sum(weight(piece, offsets, heavy) for piece in pieces) / _UNIT
 
 
-def cut(pieces: Sequence[RangeProgress], offsets: OffsetRange, count: int) -> list[KeyRange]:
+def _apart(piece: RangeProgress, heavy: Iterable[int]) -> list[RangeProgress]:
+    """A piece in parts, each heavy hash by itself."""
+    bounds = {piece.range.lo, piece.range.hi + 1}
+    bounds |= {at for it in heavy if it in piece.range for at in (it, it + 1)}
+    return [replace(piece, range=KeyRange(lo, end - 1)) for lo, end in pairwise(sorted(bounds))]
+
+
+def cut(
+    pieces: Sequence[RangeProgress],
+    offsets: OffsetRange,
+    count: int,
+    heavy: Mapping[int, float] = NOTHING_HEAVY,
+) -> list[KeyRange]:
     """Key ranges with about as many records left each: at most `count`, disjoint, in order.
 
     Hashes with nothing left lie between these ranges; some lie inside of one, between two of its
@@ -102,13 +136,16 @@ def cut(pieces: Sequence[RangeProgress], offsets: OffsetRange, count: int) -> li
         pieces: What is done, over the whole hash space, in order.
         offsets: Which offsets are meant.
         count: How many to make, at least 1.
+        heavy: Shares of heavy hashes. One that has more than its part is a range by itself, or with
+            little beside it.
 
     >>> from assignors import WHOLE
     >>> low, high = WHOLE.parts(2)
     >>> [range_.lo == low.lo for range_ in cut([RangeProgress(WHOLE, 0)], OffsetRange(0, 9), 2)]
     [True, False]
     """
-    left = [(piece.range, weight(piece, offsets)) for piece in pieces]
+    parts_of = [part for piece in pieces for part in _apart(piece, heavy)] if heavy else pieces
+    left = [(piece.range, weight(piece, offsets, heavy)) for piece in parts_of]
     left = [(key_range, own) for key_range, own in left if own]
     if not left:
         return []
@@ -121,12 +158,15 @@ def cut(pieces: Sequence[RangeProgress], offsets: OffsetRange, count: int) -> li
     lo, before, hi = left[0][0].lo, 0, left[0][0].lo
     for key_range, own in left:
         while edges and edges[-1] < before + own:
-            at = key_range.lo + key_range.size * (edges.pop() - before) // own
+            share = edges.pop() - before
+            if key_range.size == 1:  # a heavy hash is cut at its nearer side
+                share = own if 2 * share > own else 0
+            at = key_range.lo + key_range.size * share // own
             if at > lo:
                 parts.append(KeyRange(lo, at - 1 if at > key_range.lo else hi))
                 lo = at
         before, hi = before + own, key_range.hi
-    return [*parts, KeyRange(lo, hi)]
+    return [*parts, KeyRange(lo, hi)] if lo <= hi else parts
 
 
 def shares(

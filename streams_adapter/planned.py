@@ -24,7 +24,7 @@ from pyspark import RDD
 
 from assignors import TopicPartition
 from coop_consumer import forks
-from coop_consumer.admin.planned import Finished, Pending, PlannedGroup
+from coop_consumer.admin.planned import Finished, Measured, Pending, PlannedGroup
 from coop_consumer.config import Config, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.patience import patiently
@@ -91,7 +91,8 @@ def plan(
         config: One dict of dotted names, as for members; `group.id` names the group.
         topics: What to process; by default what the setting `topics` says.
         ranges: Into how many key ranges to cut each partition; by default as many as make slices of
-            about equal bytes, twice as many in all as the session can run tasks.
+            about equal bytes, twice as many in all as the session can run tasks. A key that has
+            more than its part of the bytes is a slice by itself, or with few others.
         until: Where to end: the first offset that is not to be processed, for each partition, as
             {topic: {partition: offset}} or {TopicPartition: offset}. A partition that is not named
             ends where its records end now.
@@ -151,7 +152,7 @@ def _check_sharing(pendings: Iterable[Pending], ranges: int | None) -> None:
 def sliced(
     config: Config,
     pendings: Iterable[Pending],
-    sizes: Mapping[TopicPartition, float],
+    sizes: Mapping[TopicPartition, Measured],
     *,
     ranges: int | None,
     wanted: int,
@@ -161,7 +162,7 @@ def sliced(
     Args:
         config: For whoever reads them.
         pendings: What is left.
-        sizes: Bytes for each pending offset.
+        sizes: Of each partition with something left: the bytes of an offset, and its heavy hashes.
         ranges: How many slices each partition gets; None: by its bytes.
         wanted: About how many slices there shall be in all, then.
     """
@@ -169,18 +170,19 @@ def sliced(
     records = {tp: records_left(it.done, offsets) for tp, (it, offsets) in left.items()}
     counts = dict.fromkeys(left, ranges) if ranges else {}
     if ranges is None:
-        counts = dict(shares({tp: records[tp] * sizes[tp] for tp in left}, records, wanted))
+        weights = {tp: records[tp] * sizes[tp].bytes_each for tp in left}
+        counts = dict(shares(weights, records, wanted))
     found = []
     for tp, (it, offsets) in left.items():
-        count = 1 if it.whole_because else counts[tp] or 1
-        for key_range in cut(it.done, offsets, count):
+        count, (bytes_each, heavy) = 1 if it.whole_because else counts[tp] or 1, sizes[tp]
+        for key_range in cut(it.done, offsets, count, heavy):
             pieces = [
                 replace(piece, range=common)
                 for piece in it.done
                 if (common := piece.range.intersection(key_range)) is not None
             ]
             known = [done_within(piece, offsets) for piece in pieces]
-            own = records_left(pieces, offsets)
+            own = records_left(pieces, offsets, heavy)
             found.append(
                 Slice(
                     number=0,
@@ -189,7 +191,7 @@ def sliced(
                     key_range=key_range,
                     offsets=offsets,
                     done=tuple(fact for fact in known if fact.next_offset),
-                    bytes=round(own * sizes[tp]),
+                    bytes=round(own * bytes_each),
                     config=config,
                 )
             )

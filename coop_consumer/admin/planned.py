@@ -14,11 +14,12 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Self
+from types import MappingProxyType
+from typing import NamedTuple, Self
 
-from assignors import WHOLE, KeyRange, TopicPartition
+from assignors import WHOLE, KeyRange, TopicPartition, key_hash
 from coop_consumer.admin.amend import Amender
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.admin.outside import commit_from_outside
@@ -42,6 +43,7 @@ from coop_consumer.status.history import (
     told_at_once,
     topic_start,
 )
+from coop_consumer.status.load import load_of
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import (
     BaseKey,
@@ -63,6 +65,7 @@ _CALL = "plan()"
 _SAMPLE_OFFSETS = 200
 _SAMPLES_OF_ONE = 3
 _SAMPLES_MAX = 192
+_HEAVY_SHARE, _HEAVY_RECORDS = 0.02, 8
 _SAMPLING_THREADS = 8
 _SAMPLING_BYTES = 65_536
 """Bytes fetched at a time: a sample needs few."""
@@ -82,6 +85,7 @@ class Pending:
         lost: Offsets that are left and no longer in the topic.
         leader_epoch: Of the leader who wrote its newest record; -1: not known.
         whole_because: Why it must not be shared, or "".
+        heavy: What members have last reported of its heavy hashes: their shares of its work.
     """
 
     tp: TopicPartition
@@ -93,6 +97,7 @@ class Pending:
     lost: OffsetRange | None = None
     leader_epoch: int = -1
     whole_because: str = ""
+    heavy: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,36 @@ class Finished:
     range: KeyRange
     offsets: OffsetRange
     known: tuple[RangeProgress, ...] = ()
+
+
+class Measured(NamedTuple):
+    """What samples say of what is pending in a partition.
+
+    Attributes:
+        bytes_each: Bytes for each offset.
+        heavy: Hashes of keys that have 2 % of the bytes or more: their shares, by hash.
+    """
+
+    bytes_each: float
+    heavy: Mapping[int, float] = MappingProxyType({})
+
+
+def measured(offsets: int, records: Sequence[tuple[int | None, int]]) -> Measured:
+    """What samples of so many offsets say: of each record found the hash of its key, and its bytes.
+
+    A few records of one key may be chance, so a heavy hash has eight of them.
+
+    >>> measured(20, [(1, 10), (2, 10)] * 5 + [(3, 10)] * 8).heavy
+    {3: 0.4444444444444444}
+    """
+    total = sum(size for _, size in records)
+    counts = Counter(hash_ for hash_, _ in records if hash_ is not None)
+    own: Counter[int] = Counter()
+    for hash_, size in records:
+        if hash_ is not None and counts[hash_] >= _HEAVY_RECORDS:
+            own[hash_] += size
+    heavy = {it: size / total for it, size in own.items() if size >= _HEAVY_SHARE * total}
+    return Measured(total / offsets, heavy)
 
 
 class PlannedGroup:
@@ -171,11 +206,13 @@ class PlannedGroup:
             )
         for partition in seen:
             _warn_of_others(partition)
+        load = load_of(group.loads, (), {it.tp: it.topic_id for it in seen})
         return tuple(
             replace(
                 self._pending(group, partition, until.get(partition.tp, ends[partition.tp])),
                 leader_epoch=epochs[partition.tp],
                 whole_because=self._whole_because(group, partition.tp.topic),
+                heavy=load.shares(partition.tp),
             )
             for partition in seen
         )
@@ -210,41 +247,54 @@ class PlannedGroup:
 
     # ---- how much it is ------------------------------------------------------------------------
 
-    def measure(self, pendings: Iterable[Pending]) -> dict[TopicPartition, float]:
-        """Bytes for each pending offset, keys and values, by samples: at most 192 of 200 offsets.
+    def measure(self, pendings: Iterable[Pending]) -> dict[TopicPartition, Measured]:
+        """Bytes of what is pending, and its heavy hashes, by samples: at most 192 of 200 offsets.
 
-        With more partitions, only some are sampled; their mean stands for the others.
+        With more partitions, only some are sampled; their mean stands for the others, and none of
+        their hashes is known as heavy. What members have reported of a partition's hashes counts
+        before samples do: it is by work, not by bytes.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
             DataLossError: Retention has deleted records to sample.
         """
-        left = {it.tp: it.offsets for it in pendings if it.offsets is not None}
+        at_work = [it for it in pendings if it.offsets is not None]
+        left = {it.tp: it.offsets for it in at_work if it.offsets is not None}
         stride = ceil(len(left) / _SAMPLES_MAX) or 1
         chosen = sorted(left)[::stride]
         count = max(1, min(_SAMPLES_OF_ONE, _SAMPLES_MAX // max(len(chosen), 1)))
         places = [(tp, part) for tp in chosen for part in sample_places(left[tp], count)]
         with ThreadPoolExecutor(_SAMPLING_THREADS, "coop-sample") as pool:
-            sizes = list(pool.map(lambda place: self._bytes_of(*place), places))
-        means = {}
+            samples = list(pool.map(lambda place: self._sample(*place), places))
+        found: dict[TopicPartition, Measured] = {}
         for tp in chosen:
             own = [
-                (part.size, size)
-                for (at, part), size in zip(places, sizes, strict=True)
+                (part.size, sample)
+                for (at, part), sample in zip(places, samples, strict=True)
                 if at == tp
             ]
-            means[tp] = sum(size for _, size in own) / sum(offsets for offsets, _ in own)
-        middle = sum(means.values()) / max(len(means), 1)
-        return {tp: means.get(tp, middle) for tp in left}
+            found[tp] = measured(
+                sum(size for size, _ in own), [it for _, some in own for it in some]
+            )
+        middle = sum(it.bytes_each for it in found.values()) / max(len(found), 1)
+        by_samples = {tp: found.get(tp, Measured(middle)) for tp in left}
+        by_work = {it.tp: it.heavy for it in at_work if it.heavy}
+        return {
+            tp: Measured(size, by_work.get(tp, heavy)) for tp, (size, heavy) in by_samples.items()
+        }
 
-    def _bytes_of(self, tp: TopicPartition, offsets: OffsetRange) -> int:
+    def _sample(self, tp: TopicPartition, offsets: OffsetRange) -> list[tuple[int | None, int]]:
+        """Of each record there: the hash of its key, if it has one that keeps order; its bytes."""
         passed = dict(self._config.passed) | {"max.partition.fetch.bytes": _SAMPLING_BYTES}
         frugal = replace(self._config, passed=tuple(sorted(passed.items())))
-        return sum(
-            len(message) + len(message.key() or b"")
-            for messages, _ in read_slice(frugal, tp, offsets)
-            for message in messages
-        )
+        is_by_key = self._config.ordering == "key"
+        found = []
+        for messages, _ in read_slice(frugal, tp, offsets):
+            for message in messages:
+                key = message.key()
+                hash_ = key_hash(key) if is_by_key and key is not None else None
+                found.append((hash_, len(message) + len(key or b"")))
+        return found
 
     # ---- what was finished ---------------------------------------------------------------------
 

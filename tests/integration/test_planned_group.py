@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from assignors import WHOLE, KeyRange, TopicPartition, key_hash
-from coop_consumer.admin.planned import Finished, Pending, PlannedGroup
+from coop_consumer.admin.planned import Finished, Measured, Pending, PlannedGroup
 from coop_consumer.config import Config
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
 from coop_consumer.status.errors import (
@@ -216,8 +216,18 @@ def test_samples_measure_keys_and_values(job: MakeJob) -> None:
     orders = job()
     orders.produce(["four"] * 1_000)
     config = Config.from_dict(orders.settings)
+    only = {key_hash(b"four"): 1.0}
     with PlannedGroup(config) as group:
-        assert group.measure([look(orders)]) == {TopicPartition(orders.topic, 0): 4 + 5}
+        found = group.measure([look(orders)])
+    assert found == {TopicPartition(orders.topic, 0): Measured(4 + 5, only)}
+
+
+def test_what_members_have_reported_of_hashes_counts_before_samples(job: MakeJob) -> None:
+    orders = job()
+    orders.produce(["four"] * 1_000)
+    told = replace(look(orders), heavy={7: 0.5})
+    with PlannedGroup(Config.from_dict(orders.settings)) as group:
+        assert group.measure([told])[told.tp] == Measured(4 + 5, {7: 0.5})
 
 
 @pytest.mark.parametrize(

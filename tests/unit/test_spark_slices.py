@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, union
 from coop_consumer import Config
-from coop_consumer.admin.planned import Pending, pending, sample_places
+from coop_consumer.admin.planned import Measured, Pending, measured, pending, sample_places
 from coop_consumer.errors import DataLossError, MisuseError
 from coop_consumer.status.history import done_within, history_of, rectangle, told_at_once
 from coop_consumer.status.seen import PartitionSeen
@@ -72,6 +72,33 @@ def test_what_is_done_to_the_end_is_in_no_slice() -> None:
     four = cut(pieces, HUNDRED, 4)
     assert len(four) == 4
     assert not any(part.overlaps(done) for part in four for done in QUARTERS[1::2])
+
+
+@pytest.mark.parametrize("at", [0, 12_345, KEY_HASH_MAX // 2, KEY_HASH_MAX])
+def test_a_heavy_hash_is_a_slice_with_little_beside_it(at: int) -> None:
+    heavy = {at: 0.6}
+    parts = cut([RangeProgress(WHOLE, 0)], HUNDRED, 10, heavy)
+    pieces = [[RangeProgress(part, 0)] for part in parts]
+    counts = [records_left(piece, HUNDRED, heavy) for piece in pieces]
+    assert sum(counts) == pytest.approx(100)
+    [hot] = [count for part, count in zip(parts, counts, strict=True) if at in part]
+    assert 60 <= hot < 80
+    assert all(count < 10.5 for count in counts if count != hot)
+    assert union(parts) == (WHOLE,)
+
+
+def test_two_heavy_hashes_side_by_side_and_one_in_what_is_done_are_cut_as_well() -> None:
+    pieces = progress_of(facts(QUARTERS[1], 100)).clip(WHOLE)
+    heavy = {7: 0.3, 8: 0.3, QUARTERS[1].lo: 0.2}
+    parts = cut(pieces, HUNDRED, 4, heavy)
+    assert [part.hi for part in parts] == [7, 8, KEY_HASH_MAX]
+
+
+def test_samples_tell_heavy_hashes_and_eight_records_are_no_chance() -> None:
+    assert measured(10, [(1, 10), (None, 30)] * 4) == Measured(16.0)
+    assert measured(10, [(1, 10), (None, 30)] * 8).heavy == {1: 0.25}
+    assert measured(900, [(n, 10) for n in range(1, 900)]).heavy == {}
+    assert measured(10, []) == Measured(0.0)
 
 
 def test_nothing_left_makes_no_slice() -> None:
@@ -137,7 +164,7 @@ def test_bytes_decide_how_many_slices_a_partition_gets() -> None:
 def test_a_slice_knows_what_of_it_is_done_and_nothing_else() -> None:
     progress = progress_of(facts(LOW, 20, (30, 39)), facts(HIGH, 50))
     pendings = [left(progress, OffsetRange(20, 34))]
-    [only] = sliced(CONFIG, pendings, {ORDERS: 10.0}, ranges=1, wanted=9)
+    [only] = sliced(CONFIG, pendings, {ORDERS: Measured(10.0)}, ranges=1, wanted=9)
     assert only.key_range == LOW
     assert only.done == (facts(LOW, 0, (30, 34)),)
 
@@ -147,7 +174,9 @@ def test_the_largest_slice_comes_first_and_numbers_follow() -> None:
     pendings = [
         Pending(tp, TOPIC_ID, 1, 0, (RangeProgress(WHOLE, 0),), HUNDRED) for tp in (small, large)
     ]
-    slices = sliced(CONFIG, pendings, {small: 10.0, large: 30.0}, ranges=None, wanted=4)
+    slices = sliced(
+        CONFIG, pendings, {small: Measured(10.0), large: Measured(30.0)}, ranges=None, wanted=4
+    )
     assert [(piece.number, piece.partition, piece.bytes) for piece in slices] == [
         (0, 0, 1_000),
         (1, 1, 1_000),
@@ -160,7 +189,7 @@ def test_what_must_not_be_shared_is_one_slice() -> None:
     whole = Pending(
         ORDERS, TOPIC_ID, 1, 0, (RangeProgress(WHOLE, 0),), HUNDRED, whole_because="policy"
     )
-    [only] = sliced(CONFIG, [whole], {ORDERS: 10.0}, ranges=None, wanted=8)
+    [only] = sliced(CONFIG, [whole], {ORDERS: Measured(10.0)}, ranges=None, wanted=8)
     assert only.key_range == WHOLE
 
 
@@ -175,7 +204,9 @@ def test_a_slice_travels_and_shows_no_secret() -> None:
             "sasl.password": "hidden",
         }
     )
-    [piece] = sliced(secret, [left(PartitionProgress())], {ORDERS: 1.0}, ranges=1, wanted=1)
+    [piece] = sliced(
+        secret, [left(PartitionProgress())], {ORDERS: Measured(1.0)}, ranges=1, wanted=1
+    )
     arrived = pickle.loads(pickle.dumps(piece))  # noqa: S301 - our own bytes
     assert arrived == piece
     assert arrived.config == secret
