@@ -20,6 +20,7 @@ import mmh3
 from assignors import PARTITION_HASH, KeyRange, block_hash, null_key_hash
 from coop_consumer.core.actions import APART
 from coop_consumer.core.lane import HELD, Entry, Lane, hash_of, records_of
+from coop_consumer.core.measuring import Measuring
 from coop_consumer.core.record import (
     LARGE,
     OFFSET,
@@ -61,16 +62,6 @@ def _leader_epoch(message: Message) -> int:
     return -1 if epoch is None else epoch
 
 
-def _to_measure(stream: Stream) -> list[tuple[Tenure, int]]:
-    """The tenures whose records of the next slice are all to be run, and how far each has seen.
-
-    Where inherited facts lie ahead others have done some of it: the rest alone would look light.
-    """
-    return [
-        (tenure, tenure.tracker.seen_to) for tenure in stream.tenures if not tenure.tracker.ahead
-    ]
-
-
 class Intake:
     """Admits what streams bring, and files it in lanes.
 
@@ -91,6 +82,7 @@ class Intake:
         self._state = state
         self._load = state.load
         self._effects = effects
+        self._measuring = Measuring(state)
         self._lanes = state.lanes
         self._tables = state.lanes.tables
 
@@ -116,21 +108,18 @@ class Intake:
             f"to {event.start}"
         )
         state.counters.fetched += len(event.messages)
-        is_large, begin = self._look_beside(event.messages), event.start
+        is_large = self._look_beside(event.messages)
         for first in range(0, len(event.messages), _SLICE):
             if first:
                 state.breathe()
-            some = event.messages[first : first + _SLICE]
-            is_sample = stream.sampler.is_due(state.now_ms)
-            seen = _to_measure(stream) if is_sample else ()
+            seen = self._measuring.due(stream)
             with state.lock:
-                self._admit(partition, stream, some, is_large)
+                some = event.messages[first : first + _SLICE]
+                admitted = self._admit(partition, stream, some, is_large)
                 # A record's predecessor may have ended meanwhile, after its thread last looked.
                 self._lanes.settle()
-            end = (some[-1].offset() or 0) + 1
-            for tenure, seen_to in seen:
-                self._measure(tenure, some, max(begin, seen_to), end)
-            begin = max(begin, end)
+            if seen:
+                self._measuring.count(seen, event.messages, first, first + len(some), admitted)
         stream.next_offset = max(stream.next_offset, event.end)
         for tenure in stream.tenures:
             if tenure.tracker.seen_to < event.end:
@@ -145,26 +134,6 @@ class Intake:
         if len(partition.streams) > 1 or stream.consumer >= APART:
             self.streams.rearrange(partition)
         return None
-
-    def _measure(self, tenure: Tenure, messages: Sequence[Message], first: int, end: int) -> None:
-        """Count what a tenure has taken in of a slice, from the first offset that was new to it."""
-        if first >= end or not tenure.ranges:
-            return
-        pending, draining, load = tenure.pending, tenure.draining, tenure.load
-        offsets = [message.offset() or 0 for message in messages]
-        taken = [
-            key_hash
-            for offset in offsets
-            if (key_hash := pending.get(offset)) is not None
-            and offset >= first
-            and not (draining and key_hash in draining)
-        ]
-        load.sample(tenure.ranges, first, end, taken, self._state.now_ms)
-        nameless = load.nameless() if load.heavy else ()
-        if nameless and self._state.config.ordering == "key":
-            for offset, message in zip(offsets, messages, strict=True):
-                if (key_hash := pending.get(offset)) in nameless and key_hash is not None:
-                    load.keys[key_hash] = message.key()
 
     @staticmethod
     def _cut_at(stream: Stream, messages: Sequence[Message]) -> int | None:
@@ -181,18 +150,21 @@ class Intake:
 
     def _admit(
         self, partition: Partition, stream: Stream, messages: Sequence[Message], is_large: bool
-    ) -> None:
+    ) -> list[int] | None:
+        """Admit a slice; returns the hashes taken in, if that is known without another look."""
         spans = sorted((r.lo, r.hi, tenure) for tenure in stream.tenures for r in tenure.ranges)
         if not spans:
-            return
+            return None
         draining = [tenure for tenure in stream.tenures if tenure.draining]
         plain = self._state.config.ordering == "key"
         if len(spans) == 1 and plain:
             lo, hi, tenure = spans[0]
             inherited = tenure.tracker.ahead or tenure.attempts or tenure.falls.suspicion
             special = inherited or tenure.blocked.hashes or draining
-            if not special and self._admit_plain(tenure, lo, hi, messages, is_large):
-                return
+            if not special:
+                hashes = self._admit_plain(tenure, lo, hi, messages, is_large)
+                if hashes is not None:
+                    return hashes
         los = [span[0] for span in spans]
         for message in messages:
             offset = message.offset()
@@ -215,6 +187,7 @@ class Intake:
                 # for done (I2).
                 if key_hash in tenure.draining and offset >= tenure.tracker.seen_to:
                     tenure.tracker.admit(offset, key_hash)
+        return None
 
     def _look_beside(self, messages: Sequence[Message]) -> bool:
         """Whether keys and headers are so large that each is counted; else update their mean."""
@@ -235,18 +208,19 @@ class Intake:
         hi: int,
         messages: Sequence[Message],
         is_large: bool,
-    ) -> bool:
+    ) -> list[int] | None:
         """Admit all messages at once: one range, order by key, nothing inherited lies ahead.
 
         Returns:
-            False if a record has no key, or comes for the second time; nothing is changed then.
+            The hashes of those in the range; None if a record has no key, or comes for the second
+            time: then nothing is changed.
         """
         kind = type(messages[0])
         keys: list[bytes] = list(map(kind.key, messages))  # type: ignore[arg-type]
         offsets: list[int] = list(map(kind.offset, messages))  # type: ignore[arg-type]
         ascend = all(map(lt, offsets, islice(offsets, 1, None)))
         if None in keys or offsets[0] < tenure.tracker.seen_to or not ascend:
-            return False
+            return None
         seen_to, digest = offsets[-1] + 1, mmh3.mmh3_x64_128_uintdigest
         hashes = [digest(key) >> 65 for key in keys]
         if min(hashes) < lo or max(hashes) > hi:
@@ -263,7 +237,7 @@ class Intake:
             tenure.falls.first = max(first - len(records), 0)
         self._tables.add(tenure.tp, keys, records, first=first)
         tenure.dirty = True
-        return True
+        return hashes
 
     def _place(self, partition: Partition, offset: int, key: bytes | None) -> tuple[Hashable, int]:
         """The lane and the hash of a record, by the group's ordering."""

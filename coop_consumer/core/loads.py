@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from assignors import WHOLE
 from coop_consumer.config import LogKeys
+from coop_consumer.core.lane import hash_of
 from coop_consumer.core.load import HEAVY_MAX
 from offsets import (
     KEY_BYTES_MAX,
@@ -120,6 +121,17 @@ class Loads:
                 partition.pace.told(max(partition.end_offset, partition.pace.end), state.now_ms)
             for tenure in partition.tenures:
                 tenure.load.look()
+                self._name_heavy(tenure)
+
+    def _name_heavy(self, tenure: Tenure) -> None:
+        """Find keys of heavy hashes by what waits: perhaps no more of them is sampled for long."""
+        nameless = tenure.load.nameless()
+        if not nameless or self.state.config.ordering != "key":
+            return
+        with self.state.lock:  # to look must not file what is fresh
+            for key, entry in self.state.lanes.tables.filed(tenure.tp).items():
+                if hash_of(entry) in nameless and (key is None or isinstance(key, bytes)):
+                    tenure.load.keys[hash_of(entry)] = key
 
     def _report(self) -> None:
         state, view = self.state, self._place()

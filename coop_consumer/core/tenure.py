@@ -108,7 +108,7 @@ class Tenure(Hold):
         doings: What becomes of records that have been unfinished for long. Set by `doings`.
         effects: What attempts at its records have left behind that no commit has taken along.
             Filed and taken by `effects`.
-        load: How its records are spread over its hashes. Measured by `intake`.
+        load: How its records are spread over its hashes. Measured by `measuring`.
     """
 
     key: TenureKey

@@ -18,6 +18,7 @@ class NoLoads(Loads):
     def of(self, partition: Partition, tenure: Tenure) -> ClaimLoad | None:
         """None: it has measured nothing."""
         del partition, tenure
+        return None
 
     def look_due(self) -> None:
         """Report nothing."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from coop_consumer.core.intake import Intake
+from assignors import key_hash
+from coop_consumer.core.measuring import Measuring, SeenBefore
 from coop_consumer.core.record import Message
-from coop_consumer.core.tenure import Tenure
 
 BREAKS = ("load",)
 SEED = 6
@@ -16,14 +16,17 @@ SEED = 6
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """All that a slice holds is counted."""
+    real = Measuring.count
 
-    def measure(
-        intake: Intake, tenure: Tenure, messages: Sequence[Message], first: int, end: int
+    def count(
+        measuring: Measuring,
+        seen: Sequence[SeenBefore],
+        messages: Sequence[Message],
+        first: int,
+        end: int,
+        *_: object,
     ) -> None:
-        if first < end and tenure.ranges:
-            partition = intake._state.partition(tenure.tp)
-            places = [(message.offset() or 0, message.key()) for message in messages]
-            hashes = [intake._place(partition, *place)[1] for place in places]
-            tenure.load.sample(tenure.ranges, first, end, hashes, intake._state.now_ms)
+        all_of_it = [key_hash(message.key() or b"") for message in messages[first:end]]
+        real(measuring, seen, messages, first, end, all_of_it)
 
-    patch.setattr(Intake, "_measure", measure)
+    patch.setattr(Measuring, "count", count)
