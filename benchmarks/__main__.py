@@ -15,7 +15,8 @@ them.
 works two milliseconds on each record, on more tasks than partitions and on as many.
 
 Three others measure how long records wait: `restart` until a member that fell is at work again,
-`churn` while members come and go, `kill12` after one of twelve was killed.
+`churn` while members come and go, `kill12` after one of twelve was killed. `autoscale` follows the
+advice of `coop-consumer scale` through a step of the load.
 
 `python -m benchmarks --all --out FOLDER` measures everything with all peers, and writes the rows, a
 table and charts.
@@ -33,6 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.autoscale import autoscale
 from benchmarks.bench import Broker, measured
 from benchmarks.case import Case
 from benchmarks.cases import CASES
@@ -66,7 +68,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
-WAITS = ("churn", "kill12", "restart")
+WAITS = ("autoscale", "churn", "kill12", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
 
@@ -171,6 +173,8 @@ def shortened(case: Case, records_max: int | None) -> Case:
 
 
 def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
+    if asked.case == "autoscale":
+        return autoscale(bootstrap, as_json=asked.json)
     if asked.case == "restart":
         return restart(bootstrap, asked.runs, as_json=asked.json)
     if asked.case == "churn":

@@ -124,16 +124,19 @@ def _broker(bootstrap: str | None) -> Iterator[str]:
 
 
 class _HotKeyLines(logging.Handler):
-    """Shows what members log about keys that keep a worker busy."""
+    """Shows what members log about keys that keep a worker busy: the first line of each group."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)
         self._console = console
+        self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a line, if it is one of those."""
         text = record.getMessage()
-        if _OF_A_HOT_KEY in text:
+        group = text.partition(",")[0]
+        if _OF_A_HOT_KEY in text and group not in self._told:
+            self._told.add(group)
             self._console.print(f"  log: {printable(text)}", style="yellow", markup=False)
 
 

@@ -8,11 +8,12 @@ number is cut to what can be, and nothing here divides by one that may be zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assignors import KEY_HASH_MAX, TopicPartition
 from coop_consumer.plain_text import printable, shortened
-from offsets import HeavyKey, LoadRecord
+from coop_consumer.status.remaining import undone
+from offsets import HeavyKey, LoadRecord, RangeProgress
 
 _PER_MILLE = 1_000
 _WORKERS_MAX = 1_000_000
@@ -20,6 +21,10 @@ _HANDLER_US_MAX = 24 * 3_600_000_000
 _FINISHED_MAX = 10**9
 _WEIGHT_MAX = 10**18
 _KEY_CHARS_MAX = 40
+_SPAN_MIN = 64
+"""So many offsets at least show how many of them are a key's."""
+_SHARE_MIN = 0.01
+"""A record that stands alone, as its handler runs for long, makes no heavy key."""
 _PS_IN_US = 1_000_000
 
 
@@ -56,9 +61,9 @@ class KeyWork:
     Attributes:
         tp: The partition.
         key_hash: The hash of the key.
-        key: The key's first bytes; None if logs may not show keys.
+        key: The key's first bytes; None if logs may not show keys, or if nobody has reported it.
         share: Its part of the partition's work, above 0 and up to 1.
-        member: The member that says so.
+        member: The member that holds it, or "".
     """
 
     tp: TopicPartition
@@ -163,10 +168,41 @@ def load_of(
     return GroupLoad(
         works,
         left,
-        tuple(sorted(keys.values(), key=lambda it: (-it.share, it.tp, it.key_hash))),
+        _heaviest_first(keys.values()),
         {tp: weight for tp, weight in weights.items() if weight},
         paces,
     )
+
+
+def hot_shares(pieces: Iterable[RangeProgress]) -> dict[int, float]:
+    """Which part of the records hashes have that are fetched by themselves, by their progress.
+
+    Such a hash is behind all others. What is not done of the offsets that it has seen is its own.
+    So its share shows in the log, also before its member has measured it. O(gap ranges).
+
+    Args:
+        pieces: The progress of a partition, over the whole hash space.
+    """
+    pieces = list(pieces)
+    seen_to = max((piece.next_offset for piece in pieces), default=0)
+    found = {}
+    for piece in pieces:
+        span = piece.next_offset - piece.stable
+        if piece.range.size == 1 and piece.next_offset < seen_to and span >= _SPAN_MIN:
+            own = sum(it.last - it.first + 1 for it in undone(piece, piece.next_offset))
+            found[piece.range.lo] = own / span
+    return {key_hash: share for key_hash, share in found.items() if share >= _SHARE_MIN}
+
+
+def with_hot(load: GroupLoad, hot: Iterable[KeyWork]) -> GroupLoad:
+    """The same with hot keys that no member reports."""
+    told = {(key.tp, key.key_hash) for key in load.keys}
+    more = [key for key in hot if (key.tp, key.key_hash) not in told]
+    return replace(load, keys=_heaviest_first([*load.keys, *more]))
+
+
+def _heaviest_first(keys: Iterable[KeyWork]) -> tuple[KeyWork, ...]:
+    return tuple(sorted(keys, key=lambda it: (-it.share, it.tp, it.key_hash)))
 
 
 def _share(heavy: HeavyKey, record: LoadRecord) -> float:

@@ -7,14 +7,14 @@ has the tag of its epoch; otherwise the committed offset itself counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
 from coop_consumer.plain_text import command
-from coop_consumer.status.load import GroupLoad, load_of
+from coop_consumer.status.load import GroupLoad, KeyWork, hot_shares, load_of, with_hot
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
 from coop_consumer.status.seen import GroupSeen, MemberSeen, PartitionSeen
@@ -223,6 +223,7 @@ def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
         {partition.tp: partition.topic_id for partition in partitions},
     )
     shown = tuple(_partition(it, seen.members, load.shares(it.tp)) for it in partitions)
+    load = with_hot(load, (key for partition in shown for key in _hot_keys(partition)))
     return GroupStatus(
         group=seen.group,
         state=seen.state,
@@ -267,6 +268,7 @@ def _partition(
 ) -> PartitionStatus:
     progress = progress_of(seen)
     pieces = (progress or PartitionProgress(seen.begin)).clip(WHOLE)
+    shares = {**hot_shares(pieces), **shares}
     owners = tuple(_owners(seen, progress, members, shares))
     about = _About(seen, owners, tuple(_handovers(seen, members)), told_of(seen.store))
     failed = tuple(
@@ -305,6 +307,13 @@ def _partition(
         and any(tenure.record.epoch == seen.store.epoch for tenure in seen.store.tenures()),
         hidden=seen.hidden,
     )
+
+
+def _hot_keys(partition: PartitionStatus) -> Iterator[KeyWork]:
+    """The keys that are fetched by themselves, as far as their progress shows their share."""
+    for key_hash, share in hot_shares(partition.progress).items():
+        owners = (owner.member for owner in partition.owners if key_hash in owner.range)
+        yield KeyWork(partition.tp, key_hash, None, share, next(owners, ""))
 
 
 def _owners(

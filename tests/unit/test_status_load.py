@@ -197,6 +197,20 @@ def test_the_records_of_a_hash_with_its_own_tenure_are_counted_apart() -> None:
     assert not hot.partitions[0].remaining.is_exact
 
 
+def test_a_hot_key_that_no_member_reports_shows_by_its_progress() -> None:
+    log = WrittenLog().base(1, 0)
+    log.tenure(TenureId("alpha", 1, 1), TenureRecord(1, -1, tuple(facts(r, 900) for r in REST)))
+    # Of the offsets [200-399] that it has seen every second one is its own, and not done.
+    done = tuple((offset, offset) for offset in range(201, 400, 2))
+    log.tenure(TenureId("alpha", 1, 2), TenureRecord(1, -1, (facts(ALONE, 200, *done),)))
+    found = group_status(seen(log, ALPHA, end=1_000, committed=Committed.mirror(200, 1, TOPIC_ID)))
+    [key] = found.load.keys
+    assert (key.key_hash, key.share, key.key, key.member) == (HOT, 0.5, None, "alpha")
+    [need] = needs_of(found, Arrivals())
+    assert need.alone == 100 + 300  # what it has seen, and half of the 600 offsets behind that
+    assert need.left == 100 + 300 + 50  # and half of the 100 that nobody has seen is of others
+
+
 def test_a_hash_that_was_dealt_by_itself_waits_among_the_others() -> None:
     log = WrittenLog().base(1, 40)
     every = tuple(facts(it, 41, (44, 49)) for it in (*REST, ALONE))
