@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from assignors import TopicPartition
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
@@ -16,6 +17,7 @@ from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import Config, Ordering
 from coop_consumer.plain_text import all_printable
 from coop_consumer.status.arrivals import Arrivals
+from coop_consumer.status.load import with_names
 from coop_consumer.status.model import GroupStatus, group_status
 from coop_consumer.status.needs import members_of, needs_of
 from coop_consumer.status.scale import ScaleAdvice, ScaleRules, advise
@@ -66,21 +68,27 @@ def scale(
 
 
 class _Advisor:
-    """Looks at a group again and again, and remembers what arrived and what it asked for."""
+    """Looks at a group again and again.
+
+    It remembers what arrived, what it asked for, and the names of heavy keys.
+    """
 
     def __init__(self, inspector: Inspector, topics: tuple[str, ...]) -> None:
         self._inspector = inspector
         self._topics = topics
         self._arrivals = Arrivals()
         self._asked_for: int | None = None
+        self._names: dict[tuple[TopicPartition, int], bytes] = {}
 
     def look(self) -> tuple[GroupStatus, ScaleAdvice]:
         seen = self._inspector.see(self._topics, records=False, waits=False)
         self._arrivals.note(time.monotonic(), {it.tp: it.end for it in seen.partitions})
         status = group_status(seen)
+        heavy = status.load.keys
+        self._names |= {(it.tp, it.key_hash): it.key for it in heavy if it.key is not None}
         advice = advise(
             needs_of(status, self._arrivals),
-            status.load,
+            with_names(status.load, self._names),
             members_of(status, self._asked_for),
             _rules(self._inspector.config, status),
         )

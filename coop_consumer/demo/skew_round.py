@@ -59,7 +59,7 @@ class SkewSizes:
     members: int = 12
     latency_ms: float = 10.0
     warm_s: float = 65.0
-    rate: int = 500
+    rate: int = 300
 
     def __post_init__(self) -> None:
         for name in ("records", "members", "rate"):

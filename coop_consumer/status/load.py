@@ -201,6 +201,15 @@ def with_hot(load: GroupLoad, hot: Iterable[KeyWork]) -> GroupLoad:
     return replace(load, keys=_heaviest_first([*load.keys, *more]))
 
 
+def with_names(load: GroupLoad, names: Mapping[tuple[TopicPartition, int], bytes]) -> GroupLoad:
+    """The same with keys that were reported at an earlier look, by partition and hash."""
+    keys = [
+        key if key.key is not None else replace(key, key=names.get((key.tp, key.key_hash)))
+        for key in load.keys
+    ]
+    return replace(load, keys=tuple(keys))
+
+
 def _heaviest_first(keys: Iterable[KeyWork]) -> tuple[KeyWork, ...]:
     return tuple(sorted(keys, key=lambda it: (-it.share, it.tp, it.key_hash)))
 

@@ -8,7 +8,7 @@ from assignors import WHOLE, KeyRange, key_hash
 from coop_consumer.core.policies import Policies
 from coop_consumer.status.arrivals import Arrivals
 from coop_consumer.status.as_json import as_json
-from coop_consumer.status.load import load_of
+from coop_consumer.status.load import load_of, with_names
 from coop_consumer.status.model import GroupStatus, group_status
 from coop_consumer.status.needs import members_of, needs_of
 from coop_consumer.status.seen import MemberSeen
@@ -206,6 +206,8 @@ def test_a_hot_key_that_no_member_reports_shows_by_its_progress() -> None:
     found = group_status(seen(log, ALPHA, end=1_000, committed=Committed.mirror(200, 1, TOPIC_ID)))
     [key] = found.load.keys
     assert (key.key_hash, key.share, key.key, key.member) == (HOT, 0.5, None, "alpha")
+    [key] = with_names(found.load, {(ORDERS, HOT): b"N725MQ", (ORDERS, 1): b"other"}).keys
+    assert key.words == "key N725MQ"
     [need] = needs_of(found, Arrivals())
     assert need.alone == 100 + 300  # what it has seen, and half of the 600 offsets behind that
     assert need.left == 100 + 300 + 50  # and half of the 100 that nobody has seen is of others
