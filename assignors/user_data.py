@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from assignors.key_range import KeyRange
 from assignors.load import ClaimLoad, decode_load, encode_load
@@ -190,13 +191,13 @@ def decode_subscription(data: bytes) -> Subscription:
     allow_sharing, contract, nonce = reader.flag(), reader.text(), reader.uint()
     stop, leaving = reader.text(), reader.flag()
     topics = _read_texts(reader)
-    claims: list[Claim] = []
+    told: list[tuple[int, TopicPartition, tuple[KeyRange, ...], bool, int]] = []
     for _ in range(reader.count()):
         number, draining, epoch = reader.uint(), reader.flag(), reader.uint()
         tp = _read_partition(reader, topics)
-        claims.append(Claim(number, tp, reader.ranges(), draining, epoch))
-    if not reader.is_over():
-        _read_loads(reader, claims)
+        told.append((number, tp, reader.ranges(), draining, epoch))
+    loads = _read_loads(reader, [ranges for _, _, ranges, _, _ in told])
+    claims = [Claim(*one, load) for one, load in zip_longest(told, loads)]
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -212,12 +213,17 @@ def decode_subscription(data: bytes) -> Subscription:
     )
 
 
-def _read_loads(reader: Reader, claims: list[Claim]) -> None:
-    """Add what claims cost. They hold without it, so what cannot be read is left out."""
-    with suppress(UserDataError):
-        for i in range(min(reader.count(), len(claims))):
-            load = decode_load(reader.data(), claims[i].ranges)
-            claims[i] = replace(claims[i], load=load)
+def _read_loads(reader: Reader, claimed: Sequence[tuple[KeyRange, ...]]) -> list[ClaimLoad | None]:
+    """What claims of these ranges cost, of the first ones at least.
+
+    Claims hold without it, so what cannot be read is left out.
+    """
+    loads: list[ClaimLoad | None] = []
+    if not reader.is_over():
+        with suppress(UserDataError):
+            known = claimed[: reader.count()]
+            loads.extend(decode_load(reader.data(), ranges) for ranges in known)
+    return loads
 
 
 def encode_assignment(data: AssignmentData) -> bytes:

@@ -95,12 +95,11 @@ def test_ranges_are_cut_by_the_loads_that_claims_carry() -> None:
 
 
 def test_what_a_claim_that_ends_has_cost_does_not_count() -> None:
-    low, high = WHOLE.parts(2)
-    load = ClaimLoad((10**9,) * 4 + (0,) * 4, (), 100)
+    load = ClaimLoad((10**9,) + (0,) * 7, (), 100)
     plans = [
         planned(
-            a=subscription("a", Claim(3, T0, (low,), draining=True, load=told)),
-            b=subscription("b", Claim(5, T0, (high,), draining=True, load=told)),
+            a=subscription("a", Claim(3, T0, (WHOLE,), draining=True, load=told)),
+            b=subscription("b"),
         )
         for told in (load, None)
     ]
