@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 from assignors.key_range import KeyRange
 from assignors.load import ClaimLoad, decode_load, encode_load
@@ -197,7 +196,7 @@ def decode_subscription(data: bytes) -> Subscription:
         tp = _read_partition(reader, topics)
         told.append((number, tp, reader.ranges(), draining, epoch))
     loads = _read_loads(reader, [ranges for _, _, ranges, _, _ in told])
-    claims = [Claim(*one, load) for one, load in zip_longest(told, loads)]
+    claims = [Claim(*one, load) for one, load in zip(told, loads, strict=True)]
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -214,16 +213,13 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def _read_loads(reader: Reader, claimed: Sequence[tuple[KeyRange, ...]]) -> list[ClaimLoad | None]:
-    """What claims of these ranges cost, of the first ones at least.
-
-    Claims hold without it, so what cannot be read is left out.
-    """
+    """What claims of these ranges cost; they hold without it, so what cannot be read is None."""
     loads: list[ClaimLoad | None] = []
     if not reader.is_over():
         with suppress(UserDataError):
             known = claimed[: reader.count()]
             loads.extend(decode_load(reader.data(), ranges) for ranges in known)
-    return loads
+    return loads + [None] * (len(claimed) - len(loads))
 
 
 def encode_assignment(data: AssignmentData) -> bytes:
