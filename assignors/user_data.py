@@ -8,7 +8,6 @@ with the reason, and never anything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from assignors.key_range import KeyRange
@@ -72,6 +71,7 @@ class Subscription:
         claims: The tenures it is active in or drains, never what it only waits for.
         supported: The oldest and newest wire version it speaks; it is written in the oldest.
         leaving: It waits for its last handlers only, and gets nothing any more.
+        loads_unreadable: Of how many claims it said a load that could not be read. Not written.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Subscription:
     claims: tuple[Claim, ...] = ()
     supported: tuple[int, int] = (1, WIRE_VERSION)
     leaving: bool = False
+    loads_unreadable: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ def decode_subscription(data: bytes) -> Subscription:
         number, draining, epoch = reader.uint(), reader.flag(), reader.uint()
         tp = _read_partition(reader, topics)
         told.append((number, tp, reader.ranges(), draining, epoch))
-    loads = _read_loads(reader, [ranges for _, _, ranges, _, _ in told])
+    loads, loads_unreadable = _read_loads(reader, [ranges for _, _, ranges, _, _ in told])
     claims = [Claim(*one, load) for one, load in zip(told, loads, strict=True)]
     return Subscription(
         name=name,
@@ -209,17 +210,30 @@ def decode_subscription(data: bytes) -> Subscription:
         claims=tuple(claims),
         supported=supported,
         leaving=leaving,
+        loads_unreadable=loads_unreadable,
     )
 
 
-def _read_loads(reader: Reader, claimed: Sequence[tuple[KeyRange, ...]]) -> list[ClaimLoad | None]:
-    """What claims of these ranges cost; they hold without it, so what cannot be read is None."""
+def _read_loads(
+    reader: Reader, claimed: Sequence[tuple[KeyRange, ...]]
+) -> tuple[list[ClaimLoad | None], int]:
+    """What claims of these ranges cost, and of how many it cannot be read.
+
+    Claims hold without it: what cannot be read is None, like what is not said.
+    """
     loads: list[ClaimLoad | None] = []
-    if not reader.is_over():
-        with suppress(UserDataError):
-            known = claimed[: reader.count()]
-            loads.extend(decode_load(reader.data(), ranges) for ranges in known)
-    return loads + [None] * (len(claimed) - len(loads))
+    if reader.is_over():
+        return [None] * len(claimed), 0
+    unreadable = 0
+    try:
+        for ranges in claimed[: reader.count()]:
+            data = reader.data()
+            load = decode_load(data, ranges)
+            unreadable += load is None and data != b""
+            loads.append(load)
+    except UserDataError:
+        unreadable += len(claimed) - len(loads)
+    return loads + [None] * (len(claimed) - len(loads)), unreadable
 
 
 def encode_assignment(data: AssignmentData) -> bytes:
