@@ -90,14 +90,9 @@ def eighths(ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int, int]]:
 
 # ---- one byte a number: 0 is nothing, each sixth step doubles ------------------------------------
 
-_STEPS = (
-    1_000_000,
-    1_122_462,
-    1_259_921,
-    1_414_214,
-    1_587_401,
-    1_781_797,
-)  # 2 ** (i / 6), millionths
+_STEPS = 1_000_000, 1_122_462, 1_259_921, 1_414_214, 1_587_401, 1_781_797
+"""Millionths of 2 ** (i / 6)."""
+
 _VALUES = [0] + [(_STEPS[i % 6] << i // 6) // 1_000_000 for i in range(255)]
 _WEIGHTS = [value << _WEIGHT_BITS for value in _VALUES]
 _BORDERS = [1] + [(one + other + 1) // 2 for one, other in pairwise(_VALUES[1:])]
