@@ -9,7 +9,7 @@ from __future__ import annotations
 from assignors.assignment import Roster
 from assignors.key_range import WHOLE, KeyRange
 from assignors.member import TopicPartition
-from assignors.merged_load import LineLoad, bounded, merged_load
+from assignors.merged_load import bounded, load_of_each
 from assignors.scale import in_units, scale_of
 
 
@@ -21,8 +21,7 @@ class Cuts:
     """
 
     def __init__(self, roster: Roster | None) -> None:
-        merged = merged_load(roster) if roster is not None else None
-        self._lines: dict[TopicPartition, LineLoad] = merged.lines if merged else {}
+        self._lines = load_of_each(roster) if roster is not None else {}
 
     def parts(self, tp: TopicPartition, k: int) -> tuple[KeyRange, ...]:
         """Cut a partition into `k` ranges, none empty, in order.

@@ -1,11 +1,11 @@
 """Sticky division of partitions into ranges: who gives up which piece, and who gets it. Pure.
 
 In: for each partition the pieces held now, and for each member its due and its host. Out: all lines
-divided, each member within 1 % of its due. A partition's hash space is a line of pieces, or its
-load is (see `scale`): then lines differ in length. `divide`
-moves as little as it can, in three steps. *Plan* decides how much each member gives and takes.
-*Cut* frees the pieces that are given. *Fill* hands out the free pieces, first to neighbours: so
-pieces grow rather than multiply. Upholds I1: after each step disjoint pieces cover every line.
+divided, each member within 1 % of its due. A line of pieces is a partition's hash space, or its
+load (see `scale`): lines of load differ in length. `divide` moves as little as it can, in three
+steps. *Plan* decides how much each member gives and takes. *Cut* frees the pieces that are given.
+*Fill* hands out the free pieces, first to neighbours: so pieces grow rather than multiply. Upholds
+I1: after each step disjoint pieces cover every line.
 """
 
 from __future__ import annotations

@@ -90,15 +90,11 @@ def eighths(ranges: Sequence[KeyRange]) -> Iterator[tuple[int, int, int]]:
 
 # ---- one byte a number: 0 is nothing, each sixth step doubles ------------------------------------
 
-_STEPS = (
-    1_000_000,
-    1_122_462,
-    1_259_921,
-    1_414_214,
-    1_587_401,
-    1_781_797,
-)  # 2 ** (i / 6), millionths
+_STEPS = 1_000_000, 1_122_462, 1_259_921, 1_414_214, 1_587_401, 1_781_797
+"""Millionths of 2 ** (i / 6)."""
+
 _VALUES = [0] + [(_STEPS[i % 6] << i // 6) // 1_000_000 for i in range(255)]
+_WEIGHTS = [value << _WEIGHT_BITS for value in _VALUES]
 _BORDERS = [1] + [(one + other + 1) // 2 for one, other in pairwise(_VALUES[1:])]
 
 
@@ -147,13 +143,13 @@ def decode_load(data: bytes, ranges: Sequence[KeyRange]) -> ClaimLoad | None:
     count, rest = divmod(len(data) - 1 - BINS, 9)
     if rest or not 0 <= count <= HEAVY_MAX:
         return None
-    bins = tuple(value_of(it) << _WEIGHT_BITS for it in data[1 : 1 + BINS])
+    bins = tuple([_WEIGHTS[it] for it in data[1 : 1 + BINS]])
     heavy: list[HeavyHash] = []
     for at in range(1 + BINS, len(data), 9):
         key_hash = int.from_bytes(data[at : at + 8], "big")
         if not any(key_hash in key_range for key_range in ranges):
             return None
-        heavy.append(HeavyHash(key_hash, value_of(data[at + 8]) << _WEIGHT_BITS))
+        heavy.append(HeavyHash(key_hash, _WEIGHTS[data[at + 8]]))
     if len({it.key_hash for it in heavy}) < len(heavy):
         return None
     return ClaimLoad(bins, tuple(heavy), value_of(data[0]))

@@ -73,7 +73,24 @@ class _Counted(NamedTuple):
 
 def merged_load(roster: Roster) -> MergedLoad | None:
     """The load of all partitions, or None if nobody has weighed any. O(n log n) in ranges."""
-    weighed = _weighed(roster)
+    lines = _merged(_weighed(roster), [member.capacity for member in roster.members])
+    return _bounded_by_workers(lines, roster) if lines else None
+
+
+def load_of_each(roster: Roster) -> dict[TopicPartition, LineLoad]:
+    """The load of each partition that anybody has weighed, for plans that divide it by itself.
+
+    So what a member says of one partition is compared to what others say of that one alone.
+    """
+    capacities = [member.capacity for member in roster.members]
+    lines: dict[TopicPartition, LineLoad] = {}
+    for _, of_partition in groupby(_weighed(roster), key=itemgetter(0)):
+        lines |= _merged(list(of_partition), capacities)
+    return lines
+
+
+def _merged(weighed: list[_Weighed], capacities: Sequence[int]) -> dict[TopicPartition, LineLoad]:
+    """The load of partitions by all that is said of them, sorted; none if that is nothing."""
     paces = _paces(weighed)
     said: dict[int, int] = {}
     sizes: dict[int, int] = {}
@@ -86,8 +103,7 @@ def merged_load(roster: Roster) -> MergedLoad | None:
         said[i] = said.get(i, 0) + sum(one.load.weight for one in of_member) * pace
         sizes[i] = sizes.get(i, 0) + sum(r.size for one in of_member for r in one.ranges)
     if not any(said.values()):
-        return None
-    capacities = [member.capacity for member in roster.members]
+        return {}
     near = _near_to_their_shares(said, capacities)
     counted = {i: _counted(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
     lines: dict[TopicPartition, LineLoad] = {}
@@ -101,7 +117,7 @@ def merged_load(roster: Roster) -> MergedLoad | None:
                 parts += _parts(one, paces[tp, i], counted[i], heavy)
         parts.sort()
         lines[tp] = LineLoad(_covering(parts, heavy, capacity), heavy)
-    return _bounded_by_workers(lines, roster)
+    return lines
 
 
 def _weighed(roster: Roster) -> list[_Weighed]:

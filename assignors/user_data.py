@@ -8,8 +8,7 @@ with the reason, and never anything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from assignors.key_range import KeyRange
 from assignors.load import ClaimLoad, decode_load, encode_load
@@ -72,6 +71,7 @@ class Subscription:
         claims: The tenures it is active in or drains, never what it only waits for.
         supported: The oldest and newest wire version it speaks; it is written in the oldest.
         leaving: It waits for its last handlers only, and gets nothing any more.
+        loads_unreadable: Of how many claims it said a load that could not be read. Not written.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Subscription:
     claims: tuple[Claim, ...] = ()
     supported: tuple[int, int] = (1, WIRE_VERSION)
     leaving: bool = False
+    loads_unreadable: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +191,13 @@ def decode_subscription(data: bytes) -> Subscription:
     allow_sharing, contract, nonce = reader.flag(), reader.text(), reader.uint()
     stop, leaving = reader.text(), reader.flag()
     topics = _read_texts(reader)
-    claims: list[Claim] = []
+    told: list[tuple[int, TopicPartition, tuple[KeyRange, ...], bool, int]] = []
     for _ in range(reader.count()):
         number, draining, epoch = reader.uint(), reader.flag(), reader.uint()
         tp = _read_partition(reader, topics)
-        claims.append(Claim(number, tp, reader.ranges(), draining, epoch))
-    if not reader.is_over():
-        _read_loads(reader, claims)
+        told.append((number, tp, reader.ranges(), draining, epoch))
+    loads, loads_unreadable = _read_loads(reader, [ranges for _, _, ranges, _, _ in told])
+    claims = [Claim(*one, load) for one, load in zip(told, loads, strict=True)]
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -209,15 +210,30 @@ def decode_subscription(data: bytes) -> Subscription:
         claims=tuple(claims),
         supported=supported,
         leaving=leaving,
+        loads_unreadable=loads_unreadable,
     )
 
 
-def _read_loads(reader: Reader, claims: list[Claim]) -> None:
-    """Add what claims cost. They hold without it, so what cannot be read is left out."""
-    with suppress(UserDataError):
-        for i in range(min(reader.count(), len(claims))):
-            load = decode_load(reader.data(), claims[i].ranges)
-            claims[i] = replace(claims[i], load=load)
+def _read_loads(
+    reader: Reader, claimed: Sequence[tuple[KeyRange, ...]]
+) -> tuple[list[ClaimLoad | None], int]:
+    """What claims of these ranges cost, and of how many it cannot be read.
+
+    Claims hold without it: what cannot be read is None, like what is not said.
+    """
+    loads: list[ClaimLoad | None] = []
+    if reader.is_over():
+        return [None] * len(claimed), 0
+    unreadable = 0
+    try:
+        for ranges in claimed[: reader.count()]:
+            data = reader.data()
+            load = decode_load(data, ranges)
+            unreadable += load is None and data != b""
+            loads.append(load)
+    except UserDataError:
+        unreadable += len(claimed) - len(loads)
+    return loads + [None] * (len(claimed) - len(loads)), unreadable
 
 
 def encode_assignment(data: AssignmentData) -> bytes:

@@ -52,7 +52,7 @@ class Assignments:
         self.announcing.assigned()
         state.membership.members, state.membership.live = max(data.members, 1), data.live
         self.orders.apply(event)
-        self.watch.assigned()
+        self.watch.assigned(leads=bool(data.split) and data.lead == state.name)
         ranges = {} if state.membership.closing else dict(data.ranges)
         led = set(data.split) if data.lead == state.name else set()
         led |= {tp for tp, own in ranges.items() if own == (WHOLE,)}

@@ -49,10 +49,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The plan of one generation, by member id, and what the leader should know about it."""
+    """The plan of one generation, by member id, and what the leader should know about it.
+
+    Attributes:
+        members: What each gets.
+        notes: Who gets nothing, and why.
+        remarks: What else is odd; to be said once.
+    """
 
     members: dict[str, Planned]
     notes: list[str] = field(default_factory=list)
+    remarks: tuple[str, ...] = ()
 
 
 def plan(
@@ -125,7 +132,13 @@ def plan(
         for tp in sorted(ranges):
             shown.setdefault(tp.topic, []).append(tp.partition)
         planned[member.member_id] = Planned(shown, encode_assignment(data))
-    return GroupPlan(planned, notes)
+    remarks = tuple(
+        f"{s.name} says what {s.loads_unreadable} of its claims cost in bytes that are no loads of "
+        "these ranges: they count as even"
+        for _, s in sorted(staying.items())
+        if s.loads_unreadable
+    )
+    return GroupPlan(planned, notes, remarks)
 
 
 def _read(members: Sequence[GroupMemberData]) -> tuple[dict[str, Subscription], dict[str, str]]:

@@ -52,17 +52,23 @@ class LoadWatch:
 
     state: MemberState
     _rebalancing: Rebalancing = field(default_factory=Rebalancing)
+    _leads: bool = False
 
-    def assigned(self) -> None:
-        """A plan has come."""
+    def assigned(self, *, leads: bool) -> None:
+        """A plan has come.
+
+        Args:
+            leads: Whether this member leads partitions that are split: others cannot be cut.
+        """
+        self._leads = leads
         self._rebalancing.assigned(self.state.now_ms)
 
     def look_due(self) -> None:
         """Ask for a plan if it is time, and worth it."""
         state = self.state
         membership = state.membership
-        is_ours = membership.is_stable and not (membership.alone or membership.closing)
-        if not (is_ours and membership.live and state.config.balance is Balance.LOAD):
+        is_ours = self._leads and membership.is_stable and not membership.alone
+        if not (is_ours and state.config.balance is Balance.LOAD):
             return
         if self._rebalancing.is_due(state.now_ms):
             why = self._rebalancing.why(reports_of(dict(self._records())), state.now_ms)

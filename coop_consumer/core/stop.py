@@ -46,13 +46,13 @@ def newest_stop(texts: Iterable[str]) -> Stop | None:
     'm2'
     >>> newest_stop(["{", "[]", '["t", 0, 7, "no", "m1", "3"]'])
     """
-    stops = [stop for stop in map(_read, texts) if stop is not None]
+    stops = [stop for stop in map(_read, filter(None, texts)) if stop is not None]
     return max(stops, key=lambda stop: (stop.generation, stop.text()), default=None)
 
 
 def _read(text: str) -> Stop | None:
     try:
-        match json.loads(text or "null"):
+        match json.loads(text):
             case [str(topic), int(partition), int(offset), str(reason), str(member), int(number)]:
                 return Stop(topic, partition, offset, reason, member, number)
             case _:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import starmap
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,7 @@ class GroupSide:
     now_ms: Callable[[], int]
     doubt_topics: Callable[[], None]
     accepted: bool = False
+    _remarked: set[str] = field(default_factory=set)
     _is_over: bool = False
     _owned: Collection[tuple[str, int]] = ()
 
@@ -155,6 +156,9 @@ class GroupSide:
         for note in made.notes:
             self.say(logging.WARNING, note)
             self.doubt_topics()  # another contract may name a progress topic newer than ours
+        for remark in set(made.remarks) - self._remarked:
+            self.say(logging.WARNING, remark)
+        self._remarked = set(made.remarks)
         return {
             member_id: MemberAssignment(planned.partitions, planned.user_data)
             for member_id, planned in made.members.items()

@@ -154,6 +154,8 @@ def test_a_tail_that_cannot_be_read_leaves_the_claims_as_they_are(tail: bytes) -
     read = decode_subscription(data[:2] + head + data[3:] + tail)
     assert [replace(claim, load=None) for claim in read.claims] == list(bare.claims)
     assert all(claim.load is None or not claim.load.weight for claim in read.claims)
+    assert bool(read.loads_unreadable) == (tail not in {bytes(60), b"\x01\x09" + bytes(9)})
+    assert decode_subscription(data).loads_unreadable == 0
 
 
 def test_a_heavy_hash_may_be_the_last_one_of_all() -> None:

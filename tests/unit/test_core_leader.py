@@ -8,6 +8,7 @@ from assignors import (
     AssignmentData,
     Claim,
     ClaimLoad,
+    HeavyHash,
     KeyRange,
     KeyRangeStickyAssignor,
     Subscription,
@@ -95,16 +96,39 @@ def test_ranges_are_cut_by_the_loads_that_claims_carry() -> None:
 
 
 def test_what_a_claim_that_ends_has_cost_does_not_count() -> None:
-    low, high = WHOLE.parts(2)
-    load = ClaimLoad((10**9,) * 4 + (0,) * 4, (), 100)
+    load = ClaimLoad((10**9,) + (0,) * 7, (), 100)
     plans = [
         planned(
-            a=subscription("a", Claim(3, T0, (low,), draining=True, load=told)),
-            b=subscription("b", Claim(5, T0, (high,), draining=True, load=told)),
+            a=subscription("a", Claim(3, T0, (WHOLE,), draining=True, load=told)),
+            b=subscription("b"),
         )
         for told in (load, None)
     ]
     assert plans[0] == plans[1]
+
+
+def test_a_load_that_cannot_be_read_is_remarked_and_counts_as_even() -> None:
+    low, high = WHOLE.parts(2)
+    elsewhere = ClaimLoad((10**9,) * 8, (HeavyHash(high.lo, 10**12),), 100)
+    even = ClaimLoad((10**9,) * 8, (), 100)
+    made = plan(
+        KeyRangeStickyAssignor(),
+        {"t": 1},
+        [
+            GroupMemberData(
+                "a", ("t",), subscription("a", Claim(3, T0, (low,), False, 0, elsewhere))
+            ),
+            GroupMemberData("b", ("t",), subscription("b", Claim(5, T0, (high,), False, 0, even))),
+        ],
+        topic_allows_sharing={},
+        group_allows_sharing=True,
+        now_ms=0,
+    )
+    told = {name: decode_assignment(it.user_data).ranges for name, it in made.members.items()}
+    assert told == {"a": {T0: (low,)}, "b": {T0: (high,)}}
+    assert made.notes == []
+    [remark] = made.remarks
+    assert remark.startswith("a says what 1 of its claims cost in bytes that are no loads")
 
 
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from assignors import WHOLE, KeyRange
 from coop_consumer.core import actions, events
 from coop_consumer.core.load_watch import reports_of
 from coop_consumer.core.rebalancing import PAUSE_MS, MemberReport
@@ -35,9 +36,15 @@ UNEVEN = {"m1": record(90), "m2": record(30)}
 class Leading(TableMember):
     """A member that leads `t-0`, which it shares with m2."""
 
-    def __init__(self, lead: str = "m1", live: tuple[str, ...] = ("m1", "m2"), **settings: object):
+    def __init__(
+        self,
+        lead: str = "m1",
+        live: tuple[str, ...] = ("m1", "m2"),
+        held: KeyRange = LOW,
+        **settings: object,
+    ) -> None:
         super().__init__(**settings)
-        self.assign(LOW, lead=lead, live=live)
+        self.assign(held, lead=lead, live=live)
 
     def report(self, records: dict[str, LoadRecord]) -> None:
         """Members report, and this one reads it."""
@@ -105,8 +112,9 @@ def test_a_plan_begins_the_count_of_rounds_anew() -> None:
         lambda: Leading(lead="m2", live=()),
         lambda: Leading(balance="hash"),
         lambda: Leading(live=("m1",)),
+        lambda: Leading(held=WHOLE),
     ],
-    ids=["another one leads", "balance=hash", "m2 has left"],
+    ids=["another one leads", "balance=hash", "m2 has left", "nothing is split"],
 )
 def test_nobody_asks_who_does_not_lead_or_balances_by_hash_or_is_alone(member) -> None:
     leading = member()

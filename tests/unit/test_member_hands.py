@@ -10,9 +10,20 @@ from unittest.mock import Mock
 
 import pytest
 
-from assignors import WHOLE, AssignmentData, TopicPartition, encode_assignment
+from assignors import (
+    WHOLE,
+    AssignmentData,
+    Claim,
+    ClaimLoad,
+    HeavyHash,
+    Subscription,
+    TopicPartition,
+    encode_assignment,
+    encode_subscription,
+)
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
+from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
     BrokerUnreachableError,
     CoopConsumerError,
@@ -20,7 +31,7 @@ from coop_consumer.errors import (
     ProgressLogLostError,
     VersionMismatchError,
 )
-from coop_consumer.kafka.membership import AssignmentSnapshot
+from coop_consumer.kafka.membership import AssignmentSnapshot, GroupMember
 from coop_consumer.kafka.topics import TopicFacts
 from coop_consumer.member import hands as room
 from coop_consumer.member.group_side import GroupSide
@@ -239,6 +250,29 @@ def test_once_nobody_reads_the_inbox_a_join_gets_the_last_subscription() -> None
     group.side.end()
     assert group.side.on_joining() == b"mine"
     assert group.side.owned() == ()
+
+
+class OpenPolicies(Noting):
+    """Policies that forbid nothing."""
+
+    @staticmethod
+    def for_plan() -> Policies:
+        return Policies()
+
+
+def test_a_load_that_cannot_be_read_is_said_once() -> None:
+    """Its bytes name a hash of the other half."""
+    low, high = WHOLE.parts(2)
+    load = ClaimLoad((1,) * 8, (HeavyHash(high.lo, 1),), 1)
+    claims = (Claim(1, T0, (low,), draining=False, load=load),)
+    wrong = encode_subscription(Subscription("m2", 1, "h", 1, True, "c", 0, claims=claims))
+    right = encode_subscription(Subscription("m2", 1, "h", 1, True, "c", 0))
+    group = Group()
+    group.side.policies = OpenPolicies()  # type: ignore[assignment]
+    for data in (wrong, wrong, right, wrong):
+        group.side.lead_assign({"orders": 1}, [GroupMember("id-2", None, ("orders",), data)])
+    assert [text.partition(" of its claims")[0] for text in group.said] == ["m2 says what 1"] * 2
+    assert group.doubts == []
 
 
 # ---- what topics tell --------------------------------------------------------------------------
