@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
 
+_STEP_MS, _SPENT_MAX = 100, 1_000
+"""So often it looks whether anything is due; what handlers took is added up by the thousand."""
 LOOK_MS = 5_000
 REPORT_MS = 30_000
 _CHANGED_SHARE = 0.05
@@ -66,6 +68,7 @@ class Loads:
     outbox: Outbox
     told: LoadRecord | None = None
     _view: LogView | None = None  # where a record of ours may lie
+    _due_ms: int = 0
     _look_due_ms: int = 0
     _report_due_ms: int = 0  # 0: it has not been a member yet
     _since: _Since = field(default_factory=lambda: _Since(0, 0.0, 0))
@@ -96,12 +99,22 @@ class Loads:
 
     def look_due(self) -> None:
         """Look which hashes are heavy, and report, each if it is time."""
-        state = self.state
-        state.lanes.work.look(state.now_ms)
+        state, work = self.state, self.state.lanes.work
+        if (
+            state.now_ms < self._due_ms
+            and len(work.spent) < _SPENT_MAX
+            and not state.membership.closing  # it may leave at once
+        ):
+            return
+        self._due_ms = state.now_ms + _STEP_MS
+        work.look(state.now_ms)
         if state.now_ms >= self._look_due_ms:
             self._look_due_ms = state.now_ms + LOOK_MS
             self._look()
-        membership = state.membership
+        self._report_due()
+
+    def _report_due(self) -> None:
+        state, membership = self.state, self.state.membership
         if not membership.is_member or membership.alone:
             self.told = None  # by the time that it is a member again, others may have cleared it
         elif membership.closing:

@@ -39,7 +39,7 @@ class WorkTime:
         if not self.spent:
             return
         taken = [self.spent.popleft() for _ in range(len(self.spent))]
-        spent_s, records = sum(it[0] for it in taken), sum(it[1] for it in taken)
+        spent_s, records = map(sum, zip(*taken, strict=True))
         fade = 0.5 ** (min(max(now_ms - self._at_ms, 0), _REST_MAX_MS) / HALF_LIFE_MS)
         self._at_ms = now_ms
         self.total_s += spent_s

@@ -771,6 +771,7 @@ def simulate(
         if world.tells_loads:
             patch.setattr(loads, "REPORT_MS", _LOAD_MS)
             patch.setattr(loads, "LOOK_MS", _LOAD_MS // 3)
+            patch.setattr(loads, "_STEP_MS", 0)
             patch.setattr(load, "_SAMPLE_MS", 0)
             patch.setattr(load, "_OFFSETS_MIN", 1)
             patch.setattr(load, "_HEAVY_RECORDS", 1.0)
