@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from assignors.assignment import Roster
 from assignors.claims import LINE, Piece, held_pieces
+from assignors.counted import Counted, counted_as, near_to_their_shares
 from assignors.load import BINS, RangesLoad, eighths
 from assignors.member import TopicPartition
 
-_ROUNDS_MAX = 20
 _KNOWN_MIN = 4  # a quarter of a partition has to be weighed
 _UNKNOWN = -1  # the load of a part that nobody has weighed, until it gets the mean
 
@@ -53,22 +53,6 @@ class MergedLoad(NamedTuple):
 
 
 _Weighed = tuple[TopicPartition, int, tuple[RangesLoad, ...]]
-
-
-class _Counted(NamedTuple):
-    """How what a member says counts.
-
-    Attributes:
-        top: What it says is multiplied by this,
-        bottom: and divided by this; 0: it says nothing, and `top` is spread over its ranges.
-        heavy_max: So much of a heavy hash counts at most, before that.
-        size: How many hashes its ranges have.
-    """
-
-    top: int
-    bottom: int
-    heavy_max: int
-    size: int
 
 
 def merged_load(roster: Roster) -> MergedLoad | None:
@@ -127,7 +111,7 @@ def _merged(weighed: list[_Weighed], roster: Roster) -> dict[TopicPartition, Lin
     return lines
 
 
-def _all_counted(reports: Iterable[_Said], capacities: Sequence[int]) -> dict[int, _Counted] | None:
+def _all_counted(reports: Iterable[_Said], capacities: Sequence[int]) -> dict[int, Counted] | None:
     """How what each member says counts; None: all of it is nothing."""
     said: dict[int, int] = {}
     sizes: dict[int, int] = {}
@@ -138,8 +122,8 @@ def _all_counted(reports: Iterable[_Said], capacities: Sequence[int]) -> dict[in
         heavy_of.setdefault(i, []).extend(heavy.values())
     if not any(said.values()):
         return None
-    near = _near_to_their_shares(said, capacities)
-    return {i: _counted(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
+    near = near_to_their_shares(said, capacities)
+    return {i: counted_as(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
 
 
 def _held(reports: list[_Weighed], tp: TopicPartition, roster: Roster) -> list[Piece] | None:
@@ -202,56 +186,6 @@ def _paces(weighed: Iterable[_Weighed]) -> dict[tuple[TopicPartition, int], int]
     return paces
 
 
-def _near_to_their_shares(said: Mapping[int, int], capacities: Sequence[int]) -> dict[int, int]:
-    """How much of what each member says counts.
-
-    A plan gives each member load by its capacity, so this is what it should find. It may be off by
-    an eleventh of what the others are due: a due that rests on 1/11 more or less of the others'
-    load is 10 % off.
-    """
-    if len(said) < 2:
-        return dict(said)
-    all_of_it = sum(capacities[i] for i in said)
-    bounds = {
-        i: (max(0, 12 * capacities[i] - all_of_it), 10 * capacities[i] + all_of_it) for i in said
-    }
-    counted, total = dict(said), sum(said.values())
-    for _ in range(_ROUNDS_MAX):
-        unit = 11 * all_of_it
-        counted = {
-            i: min(max(load, total * bounds[i][0] // unit), total * bounds[i][1] // unit)
-            for i, load in said.items()
-        }
-        before, total = total, sum(counted.values())
-        if abs(total - before) * 1000 <= before:
-            break
-    return counted
-
-
-def _counted(said: int, counts: int, heavy: list[int], size: int) -> _Counted:
-    """How to make what a member says count so much.
-
-    If it is to count less, that is taken from its heaviest hashes first: a hash runs on one worker,
-    so what it has above that may be much, and is nothing that others could do.
-    """
-    if not said:
-        return _Counted(counts, 0, 0, size)
-    if counts == said:
-        return _Counted(1, 1, said, size)
-    if counts > said:
-        return _Counted(counts, said, said, size)
-    ascending, heavy_max = sorted(heavy), 0
-    left = sum(ascending) - (said - counts)  # of the heavy ones
-    if left <= 0:
-        return _Counted(counts, max(1, said - sum(ascending)), 0, size)
-    for i, load in enumerate(ascending):
-        heavy_max = left // (len(ascending) - i)
-        if load > heavy_max:
-            break
-        left -= load
-    return _Counted(1, 1, heavy_max, size)
-
-
 def _parts(one: RangesLoad, pace: int, heavy: dict[int, int]) -> list[LoadPart]:
     """The parts of a claim with their loads; what it names goes into `heavy`, load by hash."""
     ranges, load = one
@@ -270,7 +204,7 @@ def _parts(one: RangesLoad, pace: int, heavy: dict[int, int]) -> list[LoadPart]:
     ]
 
 
-def _scaled(report: _Said, counted: _Counted, heavy: dict[int, int]) -> list[LoadPart]:
+def _scaled(report: _Said, counted: Counted, heavy: dict[int, int]) -> list[LoadPart]:
     """The parts as they count; heavy hashes go into `heavy`, unless they are there."""
     top, bottom, heavy_max, size = counted
     if not bottom:
