@@ -10,16 +10,16 @@ more than 10 %. A hash counts one worker at most, for it runs on one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
 from assignors.assignment import Roster
-from assignors.claims import LINE
+from assignors.claims import LINE, Piece, held_pieces
+from assignors.counted import Counted, counted_as, near_to_their_shares
 from assignors.load import BINS, RangesLoad, eighths
 from assignors.member import TopicPartition
 
-_ROUNDS_MAX = 20
 _KNOWN_MIN = 4  # a quarter of a partition has to be weighed
 _UNKNOWN = -1  # the load of a part that nobody has weighed, until it gets the mean
 
@@ -55,25 +55,9 @@ class MergedLoad(NamedTuple):
 _Weighed = tuple[TopicPartition, int, tuple[RangesLoad, ...]]
 
 
-class _Counted(NamedTuple):
-    """How what a member says counts.
-
-    Attributes:
-        top: What it says is multiplied by this,
-        bottom: and divided by this; 0: it says nothing, and `top` is spread over its ranges.
-        heavy_max: So much of a heavy hash counts at most, before that.
-        size: How many hashes its ranges have.
-    """
-
-    top: int
-    bottom: int
-    heavy_max: int
-    size: int
-
-
 def merged_load(roster: Roster) -> MergedLoad | None:
     """The load of all partitions, or None if nobody has weighed any. O(n log n) in ranges."""
-    lines = _merged(_weighed(roster), [member.capacity for member in roster.members])
+    lines = _merged(_weighed(roster), roster)
     return _bounded_by_workers(lines, roster) if lines else None
 
 
@@ -82,42 +66,88 @@ def load_of_each(roster: Roster) -> dict[TopicPartition, LineLoad]:
 
     So what a member says of one partition is compared to what others say of that one alone.
     """
-    capacities = [member.capacity for member in roster.members]
     lines: dict[TopicPartition, LineLoad] = {}
     for _, of_partition in groupby(_weighed(roster), key=itemgetter(0)):
-        lines |= _merged(list(of_partition), capacities)
+        lines |= _merged(list(of_partition), roster)
     return lines
 
 
-def _merged(weighed: list[_Weighed], capacities: Sequence[int]) -> dict[TopicPartition, LineLoad]:
+class _Said(NamedTuple):
+    """What a member says of a partition: the load of parts, and of heavy hashes."""
+
+    tp: TopicPartition
+    holder: int
+    parts: list[LoadPart]
+    heavy: dict[int, int]
+
+
+def _merged(weighed: list[_Weighed], roster: Roster) -> dict[TopicPartition, LineLoad]:
     """The load of partitions by all that is said of them, sorted; none if that is nothing."""
+    capacities = [member.capacity for member in roster.members]
     paces = _paces(weighed)
-    said: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    heavy_of: dict[int, list[int]] = {}
-    for tp, i, of_member in weighed:
-        pace = paces[tp, i]
-        heavy_of.setdefault(i, []).extend(
-            it.weight * pace for one in of_member for it in one.load.heavy
-        )
-        said[i] = said.get(i, 0) + sum(one.load.weight for one in of_member) * pace
-        sizes[i] = sizes.get(i, 0) + sum(r.size for one in of_member for r in one.ranges)
-    if not any(said.values()):
-        return {}
-    near = _near_to_their_shares(said, capacities)
-    counted = {i: _counted(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
-    lines: dict[TopicPartition, LineLoad] = {}
+    reports: list[_Said] = []
     for tp, of_partition in groupby(weighed, key=itemgetter(0)):
-        parts: list[LoadPart] = []
-        heavy: dict[int, int] = {}
-        capacity = 0
-        for _, i, of_member in of_partition:
-            capacity += capacities[i]
+        told = list(of_partition)
+        held = _held(told, tp, roster)
+        for _, i, of_member in told:
+            parts: list[LoadPart] = []
+            heavy: dict[int, int] = {}
             for one in of_member:
-                parts += _parts(one, paces[tp, i], counted[i], heavy)
+                parts += _parts(one, paces[tp, i], heavy)
+            if held is not None:
+                parts, heavy = _held_by(i, held, parts, heavy)
+            reports.append(_Said(tp, i, parts, heavy))
+    counted = _all_counted(reports, capacities)
+    if counted is None:
+        return {}
+    lines: dict[TopicPartition, LineLoad] = {}
+    for tp, of_line in groupby(reports, key=itemgetter(0)):
+        parts, heavy, capacity = [], {}, 0
+        for report in of_line:
+            capacity += capacities[report.holder]
+            parts += _scaled(report, counted[report.holder], heavy)
         parts.sort()
         lines[tp] = LineLoad(_covering(parts, heavy, capacity), heavy)
     return lines
+
+
+def _all_counted(reports: Iterable[_Said], capacities: Sequence[int]) -> dict[int, Counted] | None:
+    """How what each member says counts; None: all of it is nothing."""
+    said: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    heavy_of: dict[int, list[int]] = {}
+    for _, i, parts, heavy in reports:
+        said[i] = said.get(i, 0) + sum(load for _, _, load in parts) + sum(heavy.values())
+        sizes[i] = sizes.get(i, 0) + sum(after - begin for begin, after, _ in parts)
+        heavy_of.setdefault(i, []).extend(heavy.values())
+    if not any(said.values()):
+        return None
+    near = near_to_their_shares(said, capacities)
+    return {i: counted_as(said[i], near[i], heavy_of[i], sizes[i]) for i in said}
+
+
+def _held(reports: list[_Weighed], tp: TopicPartition, roster: Roster) -> list[Piece] | None:
+    """Who holds what of a partition, if several say that of one hash; None: nobody does."""
+    ranges = sorted(r for _, _, of_member in reports for one in of_member for r in one.ranges)
+    if all(one.hi < other.lo for one, other in pairwise(ranges)):
+        return None
+    return held_pieces(roster).get(tp, [])
+
+
+def _held_by(
+    i: int, held: list[Piece], parts: list[LoadPart], named: dict[int, int]
+) -> tuple[list[LoadPart], dict[int, int]]:
+    """What a member says of the hashes that are its own: of others' it says nothing."""
+    own = [piece for piece in held if piece.holder == i]
+    cut = [
+        (first, end, load * (end - first) // (after - begin))
+        for begin, after, load in parts
+        for piece in own
+        for first, end in ((max(begin, piece.begin), min(after, piece.end)),)
+        if first < end
+    ]
+    mine = {h: load for h, load in named.items() if any(it.begin <= h < it.end for it in own)}
+    return cut, mine
 
 
 def _weighed(roster: Roster) -> list[_Weighed]:
@@ -156,77 +186,37 @@ def _paces(weighed: Iterable[_Weighed]) -> dict[tuple[TopicPartition, int], int]
     return paces
 
 
-def _near_to_their_shares(said: Mapping[int, int], capacities: Sequence[int]) -> dict[int, int]:
-    """How much of what each member says counts.
-
-    A plan gives each member load by its capacity, so this is what it should find. It may be off by
-    an eleventh of what the others are due: a due that rests on 1/11 more or less of the others'
-    load is 10 % off.
-    """
-    if len(said) < 2:
-        return dict(said)
-    all_of_it = sum(capacities[i] for i in said)
-    bounds = {
-        i: (max(0, 12 * capacities[i] - all_of_it), 10 * capacities[i] + all_of_it) for i in said
-    }
-    counted, total = dict(said), sum(said.values())
-    for _ in range(_ROUNDS_MAX):
-        unit = 11 * all_of_it
-        counted = {
-            i: min(max(load, total * bounds[i][0] // unit), total * bounds[i][1] // unit)
-            for i, load in said.items()
-        }
-        before, total = total, sum(counted.values())
-        if abs(total - before) * 1000 <= before:
-            break
-    return counted
-
-
-def _counted(said: int, counts: int, heavy: list[int], size: int) -> _Counted:
-    """How to make what a member says count so much.
-
-    If it is to count less, that is taken from its heaviest hashes first: a hash runs on one worker,
-    so what it has above that may be much, and is nothing that others could do.
-    """
-    if not said:
-        return _Counted(counts, 0, 0, size)
-    if counts == said:
-        return _Counted(1, 1, said, size)
-    if counts > said:
-        return _Counted(counts, said, said, size)
-    ascending, heavy_max = sorted(heavy), 0
-    left = sum(ascending) - (said - counts)  # of the heavy ones
-    if left <= 0:
-        return _Counted(counts, max(1, said - sum(ascending)), 0, size)
-    for i, load in enumerate(ascending):
-        heavy_max = left // (len(ascending) - i)
-        if load > heavy_max:
-            break
-        left -= load
-    return _Counted(1, 1, heavy_max, size)
-
-
-def _parts(one: RangesLoad, pace: int, counted: _Counted, heavy: dict[int, int]) -> list[LoadPart]:
+def _parts(one: RangesLoad, pace: int, heavy: dict[int, int]) -> list[LoadPart]:
     """The parts of a claim with their loads; what it names goes into `heavy`, load by hash."""
     ranges, load = one
-    top, bottom, heavy_max, size = counted
-    if not bottom:
-        return [(r.lo, r.hi + 1, top * r.size // size) for r in ranges]
     for key_hash, weight in load.heavy:
-        named = min(weight * pace, heavy_max) * top // bottom
-        heavy.setdefault(min(key_hash, LINE - 1), named)
-    top *= pace
+        heavy[min(key_hash, LINE - 1)] = weight * pace
     if len(ranges) == 1 and ranges[0].size == 1:
         at = min(ranges[0].lo, LINE - 1)
-        heavy[at] = heavy.get(at, 0) + sum(load.bins) * top // bottom
+        heavy[at] = heavy.get(at, 0) + sum(load.bins) * pace
         return [(at, at + 1, 0)]
     size = sum(r.size for r in ranges)
     lengths = [size * (i + 1) // BINS - size * i // BINS for i in range(BINS)]
-    loads = [weight * top // bottom for weight in load.bins]
+    loads = [weight * pace for weight in load.bins]
     return [
         (lo, after, loads[bin_] * (after - lo) // lengths[bin_])
         for lo, after, bin_ in eighths(ranges)
     ]
+
+
+def _scaled(report: _Said, counted: Counted, heavy: dict[int, int]) -> list[LoadPart]:
+    """The parts as they count; heavy hashes go into `heavy`, unless they are there."""
+    top, bottom, heavy_max, size = counted
+    if not bottom:
+        return [
+            (begin, after, top * (after - begin) // max(1, size))
+            for begin, after, _ in report.parts
+        ]
+    for key_hash, load in report.heavy.items():
+        heavy.setdefault(key_hash, min(load, heavy_max) * top // bottom)
+    if top == bottom:
+        return report.parts
+    return [(begin, after, load * top // bottom) for begin, after, load in report.parts]
 
 
 def _covering(parts: Iterable[LoadPart], heavy: Mapping[int, int], capacity: int) -> list[LoadPart]:

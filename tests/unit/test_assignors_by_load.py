@@ -343,6 +343,21 @@ def test_a_liar_changes_the_share_of_nobody_else_by_more_than_ten_percent(
         assert 0.88 <= size * count / KEY_HASH_MAX <= 1.12, "10 %, and what nobody would even out"
 
 
+@pytest.mark.parametrize("bins", [(0,) * BINS, (2**80,) * BINS, (2**80,) + (0,) * 7])
+@pytest.mark.parametrize("count", [3, 5, 12])
+def test_what_a_liar_says_of_ranges_that_others_hold_does_not_count(
+    bins: tuple[int, ...], count: int
+) -> None:
+    members = holding(count)
+    honest = [weighed(member, SOME) for member in members[:-1]]
+    everywhere = (RangesLoad((WHOLE,), ClaimLoad(bins, (HeavyHash(7, 2**80),), 100)),)
+    liar = replace(members[-1], owned={T0: (WHOLE,)}, loads={T0: everywhere})
+    plan = plan_of(BY_LOAD, [*honest, liar])
+    for member in members[:-1]:
+        size = sum(r.size for r in plan[member.id].get(T0, ()))
+        assert 0.88 <= size * count / KEY_HASH_MAX <= 1.12
+
+
 def test_of_three_paces_the_one_in_the_middle_counts() -> None:
     members = holding(4)
     said = [weighed(member, SOME) for member in members]
