@@ -39,6 +39,7 @@ def spark(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.python.worker.faulthandler.enabled", "true")  # tells where one dies
         .config("spark.executorEnv.PYTHONPATH", str(ROOT))  # workers of tests are modules
+        .config("spark.python.daemon.module", "tests.support.spark_daemon")
         .config("spark.task.maxFailures", "8")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))

@@ -27,13 +27,16 @@ ANSWER_S = 30.0
 def jvm_options() -> tuple[str, ...]:
     """Options of a node's Java, with the archive; 0.2 s, and 8 s for the first time on a machine.
 
-    Without an archive where Java cannot make one: that of the `broker` extra has no base for it.
+    Without an archive where Java cannot make one (that of the `broker` extra has no base for it),
+    or where the folder of the jars is not ours.
     """
     jars = ensure_jars()
     java = find_java().executable.resolve()
     made_of = f"{java} {java.stat().st_mtime_ns} {(jars / MANIFEST).read_text()}"
     archive = jars / f"classes-{sha256(made_of.encode()).hexdigest()[:16]}.jsa"
     if not archive.exists():
+        if not os.access(jars, os.W_OK):
+            return JVM_OPTIONS
         with archive.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not archive.exists():  # another process may have made it while we waited
