@@ -41,9 +41,6 @@ _HEAVY_SHARE, _HEAVY_RECORDS = 1 / 64, 8.0
 _OFFSETS_MIN = 64
 """From so many sampled offsets on the load is known."""
 
-WORKER_PS = 10**12
-"""Picoseconds of work that a worker does in a second."""
-
 
 @dataclass(slots=True)
 class Sampler:
@@ -279,11 +276,10 @@ class TenureLoad:
         self.look()
         each = cost_ps / self._offsets
         bins = list(self._bins)
-        most = WORKER_PS // pace if pace else WORKER_PS  # a hash runs on one worker
         heavy = []
         for key_hash, rate in self.heavy:
             bins[bisect_right(self._cuts, key_hash)] -= rate * self._offsets
-            heavy.append(HeavyHash(key_hash, min(round(rate * cost_ps), most)))
+            heavy.append(HeavyHash(key_hash, round(rate * cost_ps)))
         told = tuple(max(0, round(it * each)) for it in bins)
         heavy.sort(key=lambda it: (-it.weight, it.key_hash))
         return ClaimLoad(told, tuple(heavy), pace)

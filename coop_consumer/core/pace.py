@@ -47,4 +47,4 @@ class PartitionPace:
     def offsets_a_second(self, left: int) -> int:
         """The pace, with so many offsets left; 0: nothing is to be done."""
         arrivals = self._arrived / self._seconds if self._seconds else 0.0
-        return round(arrivals + left / LEFT_S) or min(left, 1)
+        return max(round(arrivals + left / LEFT_S), 1) if arrivals or left else 0

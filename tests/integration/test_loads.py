@@ -49,7 +49,7 @@ def test_a_load_is_in_the_log_while_a_member_works_and_gone_once_it_has_left(
         return next(iter(found.values()))[1] if found else None
 
     with WorkerPool(TwoMilliseconds(), orders.settings, [orders.topic], workers=4):
-        load = eventually(told, lambda it: it is not None and bool(it.heavy))
+        load = eventually(told, lambda it: it is not None and bool(it.heavy) and it.busy > 0)
         assert load is not None
         assert load.workers == 4
         assert load.handler_us >= 2_000
