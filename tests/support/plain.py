@@ -46,7 +46,7 @@ class PlainConsumer:
                 "partition.assignment.strategy": strategy,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 200,
+                "heartbeat.interval.ms": 500,
             }
         )
         self._consumer.subscribe([job.topic])
