@@ -647,7 +647,7 @@ class ClosesItsPipes(Worker):
 
     def process(self, record: Record) -> None:
         if record.key == b"b":
-            os.closerange(3, 256)
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
 
 
 def test_a_handler_that_closes_the_pipes_of_its_process_does_not_repeat_for_ever(
