@@ -230,6 +230,7 @@ class TenureLoad:
             for new in after
         ]
         self.ranges, self._cuts, self._bins = ranges, cuts, bins
+        self.last = 0, 0, 0  # what that says is of the ranges before
         for key_hash, records in self._sketch.at_least():
             bins[bisect_right(cuts, key_hash)] += records
         self._records = sum(bins)
