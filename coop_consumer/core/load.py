@@ -13,12 +13,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, repeat
+from itertools import repeat
 
 from assignors import WHOLE, ClaimLoad, HeavyHash, KeyRange, intersect
+from assignors.load import BINS, HEAVY_MAX, eighths
 
-BINS = 8
-HEAVY_MAX = 4
 HALF_LIFE_MS = 60_000
 
 _SLICES = 16
@@ -117,29 +116,24 @@ class HeaviestHashes:
         return sorted(heavy, key=lambda one: (-one[1], one[0]))
 
 
-def eighths(ranges: tuple[KeyRange, ...]) -> list[int]:
-    """The hashes at which the 2nd to 8th eighth of these ranges begin, laid end to end.
+def _parts(ranges: tuple[KeyRange, ...]) -> list[tuple[KeyRange, ...]]:
+    """The ranges of each eighth; of fewer than 8 hashes some are empty, and never the last one."""
+    parts: list[list[KeyRange]] = [[] for _ in range(BINS)]
+    for lo, after, bin_ in eighths(ranges):
+        parts[bin_].append(KeyRange(lo, after - 1))
+    return list(map(tuple, parts))
 
-    >>> eighths((KeyRange(0, 7), KeyRange(100, 107)))
+
+def cuts_of(ranges: tuple[KeyRange, ...]) -> list[int]:
+    """The hashes at which the 2nd to 8th eighth begin: an empty one where the next one does.
+
+    >>> cuts_of((KeyRange(0, 7), KeyRange(100, 107)))
     [2, 4, 6, 100, 102, 104, 106]
     """
-    total = sum(r.size for r in ranges)
-    cuts, before, number = [], 0, 1
-    for r in ranges:
-        while number < BINS and total * number // BINS < before + r.size:
-            cuts.append(r.lo + total * number // BINS - before)
-            number += 1
-        before += r.size
-    return cuts
-
-
-def _parts(ranges: tuple[KeyRange, ...], cuts: Sequence[int]) -> list[tuple[KeyRange, ...]]:
-    """The ranges of each eighth; of fewer than 8 hashes some are empty."""
-    bounds = [ranges[0].lo, *cuts, ranges[-1].hi + 1]
-    return [
-        intersect(ranges, (KeyRange(lo, following - 1),)) if lo < following else ()
-        for lo, following in pairwise(bounds)
-    ]
+    cuts: list[int] = []
+    for part in reversed(_parts(ranges)[1:]):
+        cuts.append(part[0].lo if part else cuts[-1])
+    return cuts[::-1]
 
 
 def _size(ranges: tuple[KeyRange, ...]) -> int:
@@ -165,7 +159,7 @@ class TenureLoad:
     _offsets: float = 0.0
     _records: float = 0.0
     _bins: list[float] = field(default_factory=lambda: [0.0] * BINS)
-    _cuts: list[int] = field(default_factory=lambda: eighths((WHOLE,)))
+    _cuts: list[int] = field(default_factory=lambda: cuts_of((WHOLE,)))
     _sketch: HeaviestHashes = field(default_factory=HeaviestHashes)
     _age: float = 0.0
     _at_ms: int = -1
@@ -219,8 +213,8 @@ class TenureLoad:
         for key_hash, records in self._sketch.at_least():
             self._bins[bisect_right(self._cuts, key_hash)] -= records
         self._sketch.clip(ranges)
-        cuts = eighths(ranges)
-        before, after = _parts(self.ranges, self._cuts), _parts(ranges, cuts)
+        cuts = cuts_of(ranges)
+        before, after = _parts(self.ranges), _parts(ranges)
         bins = [
             sum(
                 max(0.0, records) * _size(intersect(old, new)) / _size(old)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from assignors import WHOLE
+from assignors.load import HEAVY_MAX
 from coop_consumer.config import LogKeys
 from coop_consumer.core.lane import hash_of
-from coop_consumer.core.load import HEAVY_MAX
 from offsets import (
     KEY_BYTES_MAX,
     HeavyKey,

@@ -11,13 +11,13 @@ from random import Random
 import pytest
 
 from assignors import WHOLE, ClaimLoad, HeavyHash, KeyRange, intersect, key_hash, null_key_hash
+from assignors.load import BINS
 from coop_consumer.core.load import (
-    BINS,
     HALF_LIFE_MS,
     HeaviestHashes,
     Sampler,
     TenureLoad,
-    eighths,
+    cuts_of,
 )
 from coop_consumer.core.pace import PartitionPace
 from coop_consumer.core.work_time import WorkTime
@@ -89,7 +89,7 @@ def test_bins_and_heavy_hashes_together_are_all_of_the_work_and_overlap_nowhere(
     total = sum(claim.bins) + sum(it.weight for it in claim.heavy)
     assert total == pytest.approx(COST_PS, abs=BINS + 4)
     heavy = {it.key_hash for it in claim.heavy}
-    cuts = eighths((WHOLE,))
+    cuts = cuts_of((WHOLE,))
     for number, part in enumerate(zip([0, *cuts], [*cuts, WHOLE.hi + 1], strict=True)):
         rest = sum(n for it, n in truth.items() if part[0] <= it < part[1] and it not in heavy)
         assert claim.bins[number] / COST_PS == pytest.approx(rest / truth.total(), abs=0.01)
@@ -206,11 +206,11 @@ def test_little_is_known_of_nothing() -> None:
 
 
 def test_eighths_are_of_the_ranges_laid_end_to_end() -> None:
-    assert eighths((WHOLE,)) == [2**60 * number for number in range(1, 8)]
+    assert cuts_of((WHOLE,)) == [2**60 * number for number in range(1, 8)]
     ranges = (KeyRange(10, 13), KeyRange(100, 103))
-    assert eighths(ranges) == [11, 12, 13, 100, 101, 102, 103]
-    assert eighths((KeyRange(5, 5),)) == [5] * 7
-    assert eighths((KeyRange(5, 6),)) == [5, 5, 5, 6, 6, 6, 6]
+    assert cuts_of(ranges) == [11, 12, 13, 100, 101, 102, 103]
+    assert cuts_of((KeyRange(5, 5),)) == [5] * 7
+    assert cuts_of((KeyRange(5, 6),)) == [5, 5, 5, 6, 6, 6, 6]
 
 
 def test_what_is_given_up_takes_its_load_along() -> None:
@@ -314,7 +314,7 @@ class TestWorkTime:
 
 def test_the_parts_of_a_load_are_those_of_its_ranges() -> None:
     ranges = (KeyRange(3, 40), KeyRange(50, 77))
-    cuts = [3, *eighths(ranges), 78]
+    cuts = [3, *cuts_of(ranges), 78]
     sizes = [
         sum(r.size for r in intersect(ranges, (KeyRange(lo, hi - 1),))) for lo, hi in pairwise(cuts)
     ]
