@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,42 +22,21 @@ from coop_consumer import Record
 from coop_consumer.admin import amend
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
-from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
 from tests.support import stock
 from tests.support.brokers import MakeTopic
+from tests.support.called import command, done
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import Gate, RefusedError, refuse
 from tests.support.stock import eventually, keys_of
 from tests.support.topics import create_topic
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
 
 MakeJob = Callable[..., Job]
 PARKS_AT_ONCE = {"on.failure": "park", "max.attempts": 1}
 HALVES = WHOLE.parts(2)
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    level = root.level
-    yield
-    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
-
-
-def command(job: Job, *arguments: str) -> Result:
-    bootstrap = str(job.client["bootstrap.servers"])
-    return CliRunner().invoke(app, arguments, env={"COOP_BOOTSTRAP": bootstrap, "COLUMNS": "400"})
-
-
-def done(result: Result) -> str:
-    """The output of a command that must have succeeded."""
-    assert result.exit_code == ExitCode.OK, result.output
-    return result.stdout
 
 
 def status(job: Job) -> dict[str, Any]:

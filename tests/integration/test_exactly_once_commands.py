@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +19,6 @@ from coop_consumer import Record, WorkerPool
 from coop_consumer.admin.planned import Finished, PlannedGroup
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
-from coop_consumer.cli.log import StderrHandler
 from coop_consumer.config import Config
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import ExitCode, LogLostForGoodError, MisuseError
@@ -29,6 +27,7 @@ from coop_consumer.kafka.transactor import transactional_id
 from offsets import OffsetRange, PolicyKey, TenureId, TenureKey, encode_key
 from tests.support import stock
 from tests.support.brokers import MakeTopic
+from tests.support.called import command, done
 from tests.support.counting import Counts, changelog_of, count_all
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -38,7 +37,7 @@ from tests.support.sending import Sends, places_of
 from tests.support.stock import eventually, keys_of
 from tests.support.topics import create_topic
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
 
 MakeJob = Callable[..., Job]
 Place = tuple[int, int]
@@ -46,16 +45,6 @@ Place = tuple[int, int]
 ONCE = {"processing.guarantee": "exactly_once", "progress.topic.partitions": 2}
 HALVES = WHOLE.parts(2)
 PARKS_AT_ONCE = {"on.failure": "park", "max.attempts": 1}
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    level = root.level
-    yield
-    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
 
 
 @pytest.fixture
@@ -75,17 +64,6 @@ def once(job: MakeJob, admin: AdminClient) -> Iterator[MakeJob]:
 
 def own_log(orders: Job) -> str:
     return f"{orders.own.get('progress.topic', stock.PROGRESS_TOPIC)}-{orders.group}"
-
-
-def command(orders: Job, *arguments: str) -> Result:
-    """A command as an operator calls it: with an address, and nothing about the group."""
-    bootstrap = str(orders.client["bootstrap.servers"])
-    return CliRunner().invoke(app, arguments, env={"COOP_BOOTSTRAP": bootstrap, "COLUMNS": "400"})
-
-
-def done(result: Result) -> str:
-    assert result.exit_code == ExitCode.OK, result.output
-    return result.stdout
 
 
 def status(orders: Job) -> dict[str, Any]:

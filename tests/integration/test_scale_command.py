@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 import json
-import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from assignors import key_hash
-from coop_consumer.cli.app import app
-from coop_consumer.cli.log import StderrHandler
 from coop_consumer.errors import ExitCode
 from offsets import HeavyKey, LoadKey, LoadRecord, PartitionLoad, encode_key, encode_value
 from tests.support import stock
+from tests.support.called import command, done
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import Gate
 from tests.support.stock import eventually, keys_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
 
 MakeJob = Callable[..., Job]
 SECOND_PS = 10**12
 FIRST = ["members", "wanted_members", "useful_members", "reason"]
 
 
-@pytest.fixture(autouse=True)
-def logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    level = root.level
-    yield
-    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
-
-
-def command(job: Job, *arguments: str) -> Result:
-    bootstrap = str(job.client["bootstrap.servers"])
-    return CliRunner().invoke(app, arguments, env={"COOP_BOOTSTRAP": bootstrap, "COLUMNS": "400"})
-
-
 def told(job: Job, *arguments: str, name: str = "scale") -> dict[str, Any]:
-    result = command(job, name, job.group, "--json", *arguments)
-    assert result.exit_code == ExitCode.OK, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    found: dict[str, Any] = json.loads(done(command(job, name, job.group, "--json", *arguments)))
     return found
 
 
