@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from coop_consumer.cli.limits import refuse_too_little_for_a_look
 from coop_consumer.cli.log import LEVELS, set_up_logging
+from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
 from coop_consumer.errors import ConfigError
 
@@ -117,6 +118,37 @@ def _connection(
     if bootstrap is not None and not from_environment:
         named.append(("bootstrap.servers", bootstrap))
     return Connection(config_file, tuple(named), bootstrap if from_environment else None)
+
+
+def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Add what a look at a group takes: the group, `--topic`, `--json` and `--watch`.
+
+    Args:
+        every_s: How often it looks, unless `--watch` says that.
+        verb: What it does with what it finds, for the help.
+    """
+    added = (
+        click.argument("group"),
+        click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too."),
+        click.option(
+            "--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md."
+        ),
+        click.option(
+            "--watch",
+            type=click.FloatRange(min=0.1),
+            is_flag=False,
+            flag_value=every_s,
+            metavar="[SECONDS]",
+            help=f"{verb} it anew, by default every {every_s:g} seconds, until interrupted.",
+        ),
+    )
+
+    def with_options(command: Callable[P, R]) -> Callable[P, R]:
+        for add in reversed(added):
+            command = add(command)
+        return command
+
+    return with_options
 
 
 def log_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

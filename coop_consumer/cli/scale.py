@@ -11,9 +11,8 @@ import click
 
 from assignors import TopicPartition
 from coop_consumer.admin.inspect import Inspector
-from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
-from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import Config, Ordering
 from coop_consumer.plain_text import all_printable
 from coop_consumer.status.arrivals import Arrivals
@@ -27,17 +26,7 @@ WATCH_S = 5.0
 
 
 @click.command(short_help="Say how many members a group wants, how many can help, and why.")
-@click.argument("group")
-@click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
-@click.option("--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md.")
-@click.option(
-    "--watch",
-    type=click.FloatRange(min=0.1),
-    is_flag=False,
-    flag_value=WATCH_S,
-    metavar="[SECONDS]",
-    help=f"Say it anew, by default every {WATCH_S:g} seconds, until interrupted.",
-)
+@look_options(WATCH_S, "Say")
 @connection_options
 @log_option("warning")
 def scale(

@@ -11,9 +11,8 @@ import click
 from rich.live import Live
 
 from coop_consumer.admin.inspect import Inspector
-from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
-from coop_consumer.cli.places import TOPIC
 from coop_consumer.cli.terminal import console
 from coop_consumer.status.as_json import as_json
 from coop_consumer.status.model import GroupStatus, group_status
@@ -23,17 +22,7 @@ WATCH_S = 2.0
 
 
 @click.command(short_help="Show where a group stands: progress, owners, what holds it up.")
-@click.argument("group")
-@click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
-@click.option("--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md.")
-@click.option(
-    "--watch",
-    type=click.FloatRange(min=0.1),
-    is_flag=False,
-    flag_value=WATCH_S,
-    metavar="[SECONDS]",
-    help=f"Show it anew, by default every {WATCH_S:g} seconds, until interrupted.",
-)
+@look_options(WATCH_S, "Show")
 @connection_options
 @log_option("warning")
 def status(
