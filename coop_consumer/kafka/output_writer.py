@@ -29,7 +29,7 @@ from coop_consumer.kafka.acked import Acked, Delivered
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.topics import Topics
-from coop_consumer.kafka.translate import translated
+from coop_consumer.kafka.translate import is_of_a_batch, translated
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,8 @@ class OutputWriter:
         self._acked: Acked[Output] | None = None  # before the start, and after the end
         self._written: set[int] = set()  # outputs of the call of `write` under way, by identity
         self._refused: tuple[Output, CoopConsumerError] | None = None
+        self._of_batch = False  # that may be another's of its batch
+        self._one_by_one: set[str] = set()  # topics whose refusals have named no record
         self._owed: list[Result] = []  # the next call writes them first
         self._going_back: list[Tenure] = []  # the core makes them void
 
@@ -146,6 +148,7 @@ class OutputWriter:
                     raise
             else:
                 self._owed = []
+                self._one_by_one.clear()
                 return
             self._begin_anew()
 
@@ -157,12 +160,19 @@ class OutputWriter:
         acked, written = self._acked, self._written
         assert acked is not None, "start() comes first"
         acked.wait()
-        sent = (it for result in results for it in result.effects if isinstance(it, Output))
-        acked.send([it for it in sent if id(it) not in written])
+        sent = [it for result in results for it in result.effects if isinstance(it, Output)]
+        left = [it for it in sent if id(it) not in written]
+        if not self._one_by_one:
+            acked.send(left)
+        else:
+            for output in left:
+                acked.send([output])
+                if output.topic in self._one_by_one:
+                    acked.wait()
         acked.wait()
 
     def _begin_anew(self) -> None:
-        """Go on with a new Producer; if it was a batch that is too large, with smaller ones.
+        """Go on with a new Producer; if a batch was refused, with smaller ones, or one by one.
 
         Raises:
             NotWrittenError: It was a record.
@@ -176,6 +186,9 @@ class OutputWriter:
             limit = batch_limit(self._config, self._topics, output.topic)
         is_batch = limit is not None and limit < self._batch_bytes
         self._batch_bytes = min(self._batch_bytes, limit or self._batch_bytes)
+        if self._of_batch and output.topic not in self._one_by_one:
+            self._one_by_one.add(output.topic)
+            is_batch = True
         self._begin()
         if is_batch:
             return
@@ -198,8 +211,8 @@ class OutputWriter:
         if error.code() == KafkaError._UNKNOWN_PARTITION:  # it was there at the start
             return TopicMissingError(output.topic, "written")
         reason = translated(error, f"topic {output.topic}", self._config.user, "write")
-        if isinstance(reason, RecordTooLargeError | RecordRefusedError):
-            self._refused = self._refused or (output, reason)
+        if self._refused is None and isinstance(reason, RecordTooLargeError | RecordRefusedError):
+            self._refused, self._of_batch = (output, reason), is_of_a_batch(error)
         return reason
 
     @staticmethod

@@ -30,7 +30,7 @@ from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
 from coop_consumer.kafka.producing import PURGED
 from coop_consumer.kafka.transaction_calls import CALL_S, TransactionCalls
-from coop_consumer.kafka.translate import translated
+from coop_consumer.kafka.translate import is_of_a_batch, translated
 
 _POLL_S = 0.1
 _MISSING = (
@@ -109,6 +109,7 @@ class TransactionClient(TransactionCalls):
         self._is_letter, self._is_unfit = is_letter, is_unfit
         self._group, self._topic = group, topic
         self._state = state
+        self._one_by_one: set[str] = set()  # topics whose refusals have named no record
         self.offsets: list[int] = []
         self.written: list[tuple[Any, int]] = []
         self.too_large: RecordTooLargeError | None = None
@@ -153,8 +154,14 @@ class TransactionClient(TransactionCalls):
                 topics = [topic_of(it) for _, it in left]
                 number = self._first_unfit(topics, number)
                 topic = topics[number]
-            self._blame(left[number][0], error, topic)
+            in_company = sum(topic_of(it) == topic for _, it in left) > 1
+            if is_of_a_batch(error) and in_company and topic not in self._one_by_one:
+                self._one_by_one.add(topic)
+                self.final, self.why = None, f"topic {topic}: one of a batch: {error.str()}"
+            else:
+                self._blame(left[number][0], error, topic)
         if said is Said.DONE:
+            self._one_by_one.clear()
             first = len(outputs)
             self.written = [(it, waited.offsets[first + n]) for n, (_, it) in enumerate(writes)]
         return said
@@ -242,6 +249,9 @@ class TransactionClient(TransactionCalls):
                         self._at_work.poll(_POLL_S)
                     except KafkaException as error:  # of this record: nothing of it was sent
                         waited.failure = error.args[0], topic_of(item), number
+                if self._one_by_one and topic_of(item) in self._one_by_one:
+                    while waited.missing and waited.failure is None:
+                        self._at_work.flush(_POLL_S)
             while waited.missing and waited.failure is None:
                 self._at_work.poll(_POLL_S)
         except KafkaException as error:  # a poll raises what is fatal

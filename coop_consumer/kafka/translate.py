@@ -63,6 +63,18 @@ _REFUSED = {
     KafkaError.TOPIC_EXCEPTION: "write to another topic: nobody but the brokers may write this one",
 }
 """Errors that refuse a record for ever, and what to do."""
+_REFUSED[KafkaError._INVALID_DIFFERENT_RECORD] = _REFUSED[KafkaError.INVALID_RECORD]
+_OF_A_BATCH = (
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,
+    KafkaError.POLICY_VIOLATION,
+)
+
+
+def is_of_a_batch(error: KafkaError) -> bool:
+    """Whether librdkafka tells it of all records of a batch, though one of them is refused."""
+    return error.code() in _OF_A_BATCH
 
 
 def translated(

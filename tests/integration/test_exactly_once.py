@@ -75,12 +75,6 @@ def assert_once(outputs: list[tuple[bytes, Any]], produced: list[tuple[int, int]
         assert places == sorted(places)
 
 
-def parked(orders: Job) -> list[int]:
-    """The offsets of partition 0 that are parked, by the log."""
-    attempts = orders.log.partition(orders.topic, 0).attempts()
-    return [offset for offset, it in sorted(attempts.items()) if it.parked]
-
-
 @pytest.mark.parametrize(
     ("worker", "executor"),
     [
@@ -177,7 +171,7 @@ def test_a_dead_letter_that_the_producer_itself_refuses_parks_its_record_and_nob
 
     with WorkerPool(FailsOnce, orders.settings, [orders.topic], workers=2):
         eventually(lambda: len(visible(orders, totals)), lambda count: count == 3)
-        eventually(lambda: parked(orders), lambda offsets: offsets == [1])
+        eventually(orders.parked, lambda offsets: offsets == [1])
     assert visible(orders, letters) == []
 
 
@@ -207,7 +201,7 @@ def test_an_output_that_a_topic_refuses_after_all_parks_its_record_and_nobody_el
         goes_on.set()
         eventually(lambda: len(offsets()), lambda count: count >= 29)
         assert offsets() == [number for number in range(30) if number != 5]
-        eventually(lambda: parked(orders), lambda offsets: offsets == [5])
+        eventually(orders.parked, lambda offsets: offsets == [5])
 
 
 def test_a_topic_that_is_gone_for_a_moment_takes_what_was_sent_once_it_is_back(
@@ -320,7 +314,7 @@ def test_a_block_that_waits_says_if_it_is_not_committed(job: MakeJob, topic: Mak
             t.send(again, totals, "k", "one")
             t.done(again)
         assert [it.value() for it in visible(orders, totals)] == [b"one"]
-        assert parked(orders) == [1]
+        assert orders.parked() == [1]
 
 
 def test_a_block_of_a_member_that_was_put_out_says_that_it_is_not_committed(

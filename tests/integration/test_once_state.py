@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from assignors import TopicPartition
 from coop_consumer import Context, Record, Worker
 from coop_consumer.kafka import slice_reader
-from tests.integration.test_exactly_once import KEYS, ONCE, parked, visible
+from tests.integration.test_exactly_once import KEYS, ONCE, visible
 from tests.support.counting import Counts, changelog_of, count_all, counting, counts
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -87,7 +87,7 @@ def test_state_that_a_changelog_refuses_after_all_parks_its_record_and_nobody_el
         eventually(pool.assignment, bool)
         set_topic(orders.admin, changelog_of(orders), "max.message.bytes", "500")
         goes_on.set()
-        eventually(lambda: parked(orders), lambda offsets: offsets == [5])
+        eventually(orders.parked, lambda offsets: offsets == [5])
         eventually(lambda: pool.counters.committed, lambda count: count >= 29)
     assert latest(committed(orders)).keys() == {b"k%d" % n for n in range(30) if n != 5}
 

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.integration
 MakeJob = Callable[..., Job]
 
 KEYS = keys_of(400, 23)
+IN_2100_MS = 4_102_444_800_000
 
 
 def run(worker: type[Worker], orders: Job, executor: ExecutorName = "thread") -> None:
@@ -230,6 +231,30 @@ def test_an_output_that_a_topic_refuses_after_all_fails_its_record_and_nobody_el
         assert set(written()) == set(range(33)) - {5}
         assert (pool.counters.skipped, pool.counters.failures) == (policy == "skip", 1)
     assert [it for it in written() if it < 3][:3] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_broker_that_refuses_a_whole_batch_for_one_record_fails_only_that_one(
+    job: MakeJob, topic: MakeTopic, guarantee: str
+) -> None:
+    """It takes no time more than an hour ahead. librdkafka tells it of all records of the batch."""
+    totals = topic(1)
+    orders = job(1, **{"output.topics": totals, "processing.guarantee": guarantee})
+    orders.produce([f"k{number}" for number in range(30)])
+
+    class SendsAhead(Sends):
+        def process(self, record: Record) -> None:
+            at_ms = IN_2100_MS if record.offset == 5 else None
+            self.context.send(
+                record, self.topic, record.key, str(record.offset), timestamp_ms=at_ms
+            )
+
+    with WorkerPool(SendsAhead, orders.settings, [orders.topic], workers=4) as pool:
+        eventually(lambda: pool.counters.committed, lambda count: count >= 29)
+        eventually(orders.parked, lambda offsets: offsets == [5])
+        assert pool.counters.failures == 1
+    written = {int(it.value() or b"") for it in records_of(orders.client, totals)}
+    assert written == set(range(30)) - {5}
 
 
 def test_no_output_follows_a_refused_one_of_its_key(job: MakeJob, topic: MakeTopic) -> None:

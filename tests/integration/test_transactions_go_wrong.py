@@ -18,7 +18,7 @@ from coop_consumer.core.transaction import Said
 from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.transaction_client import TransactionClient
 from offsets import TenureId, TenureKey, encode_key
-from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, parked, visible
+from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, visible
 from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -254,5 +254,5 @@ def test_a_missing_dead_letter_topic_parks_its_record_and_nobody_else(
 
     orders.produce([f"k{number}" for number in range(10)])
     with WorkerPool(FailsOnce, orders.settings, [orders.topic], workers=2):
-        eventually(lambda: parked(orders), lambda offsets: offsets == [3])
+        eventually(orders.parked, lambda offsets: offsets == [3])
         eventually(lambda: len(visible(orders, totals)), lambda count: count == 9)

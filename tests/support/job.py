@@ -56,6 +56,11 @@ class Job:
 
     # -- records
 
+    def parked(self) -> list[int]:
+        """The offsets of partition 0 that are parked, by the log."""
+        attempts = self.log.partition(self.topic, 0).attempts()
+        return [offset for offset, it in sorted(attempts.items()) if it.parked]
+
     def produce(
         self, keys: Sequence[str | None], partition: int = stock.ANY_PARTITION
     ) -> list[tuple[int, int]]:
