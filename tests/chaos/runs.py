@@ -131,7 +131,7 @@ def run_all(
 ) -> Iterator[Outcome]:
     """Every fault with every seed. Faults share their brokers, until a run got stuck on them."""
     every = [(fault, seed) for fault in faults for seed in seeds]
-    for nodes, same in groupby(every, key=lambda it: it[0].nodes):
+    for nodes, same in groupby(every, key=lambda it: it[0].nodes_for(once=once)):
         with ExitStack() as brokers:
             place = brokers.enter_context(arena(nodes))
             for fault, seed in same:

@@ -41,7 +41,7 @@ def each(faults: list[Fault]) -> pytest.MarkDecorator:
 def test_nothing_is_lost_nothing_overtakes_and_nobody_is_stuck(
     fault: Fault, arena_of: Callable[[int], Arena]
 ) -> None:
-    outcome = run(arena_of(fault.nodes), fault, SEED)
+    outcome = run(arena_of(fault.nodes_for(once=False)), fault, SEED)
     assert outcome.is_good, outcome
 
 
@@ -50,5 +50,5 @@ def test_nothing_is_lost_nothing_overtakes_and_nobody_is_stuck(
 def test_what_members_leave_behind_is_what_one_thread_would_have_left(
     fault: Fault, arena_of: Callable[[int], Arena]
 ) -> None:
-    outcome = run(arena_of(fault.nodes), fault, SEED, once=True)
+    outcome = run(arena_of(fault.nodes_for(once=True)), fault, SEED, once=True)
     assert outcome.is_good, outcome

@@ -10,6 +10,7 @@ class RestartBroker(Fault):
     """The broker ends in order and starts again."""
 
     name = "broker restart"
+    ends_broker = True
     soaks = True
 
     def strike(self, scene: Scene) -> None:
@@ -22,6 +23,7 @@ class KillBroker(Fault):
     """kill -9 of the broker."""
 
     name = "broker kill -9"
+    ends_broker = True
     soaks = True
     quick = True
 
@@ -37,6 +39,7 @@ class FullDisk(Fault):
     """No file of the broker may grow any more: it halts, and comes back to a disk with room."""
 
     name = "disk full"
+    ends_broker = True
 
     def strike(self, scene: Scene) -> None:
         sizes = sorted(

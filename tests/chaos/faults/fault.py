@@ -13,7 +13,8 @@ class Fault(ABC):
 
     Attributes:
         name: As the table calls it.
-        nodes: How many brokers it needs.
+        nodes: How many brokers it needs; see `nodes_for`.
+        ends_broker: Whether it ends a broker.
         quick: Whether it is part of `make test`.
         loses_progress: Whether progress is lost, so that what nobody tells again is repeated.
         soaks: Whether it is part of the soak: it strikes any group, and spares whom it must.
@@ -25,6 +26,7 @@ class Fault(ABC):
 
     name: ClassVar[str]
     nodes: ClassVar[int] = 1
+    ends_broker: ClassVar[bool] = False
     quick: ClassVar[bool] = False
     loses_progress: ClassVar[bool] = False
     soaks: ClassVar[bool] = False
@@ -32,6 +34,16 @@ class Fault(ABC):
     exactly_once: ClassVar[bool] = True
     executor: ClassVar[str] = "thread"
     hot: ClassVar[bool] = False
+
+    @classmethod
+    def nodes_for(cls, *, once: bool) -> int:
+        """How many brokers a run needs.
+
+        Transactions need replicas. A broker that is alone and comes back sends markers before its
+        partitions have leaders. It takes them for deleted, and counts the transaction as ended.
+        What was committed may so be lost, though it was answered (Kafka 4.3.1).
+        """
+        return max(cls.nodes, 3) if once and cls.ends_broker else cls.nodes
 
     def muster(self, scene: Scene) -> None:
         """Start the group: three to five members."""

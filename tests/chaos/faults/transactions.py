@@ -135,9 +135,10 @@ class LostAnswer(Fault):
 
 
 class BrokerInTransaction(Fault):
-    """kill -9 of the only broker while members stand at steps of their transactions."""
+    """kill -9 of a broker while members stand at steps of their transactions."""
 
     name = "broker kill -9 in a transaction"
+    ends_broker = True
     at_least_once = False
 
     def strike(self, scene: Scene) -> None:
