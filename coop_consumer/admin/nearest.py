@@ -27,7 +27,8 @@ def nearest_group(config: Callable[[], Config], name: str) -> str:
     """The group whose name is nearest, of those that this user may see; "": none is near."""
 
     def names() -> list[str]:
-        asked = Topics(config()).admin.list_consumer_groups(request_timeout=_ANSWER_S)
+        topics = Topics(config())  # a client that is dropped answers nothing
+        asked = topics.admin.list_consumer_groups(request_timeout=_ANSWER_S)
         return sorted(it.group_id for it in asked.result(_ANSWER_S).valid)
 
     return _nearest(name, names)

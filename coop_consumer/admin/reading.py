@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Message
 
@@ -130,11 +131,13 @@ def _batches(
 def _record(message: Message) -> TopicRecord:
     kind, timestamp_ms = message.timestamp()
     key, value = message.key(), message.value()
+    # (Only what is to be produced may be a dict, or have texts for values.)
+    headers: Any = message.headers() or ()
     return TopicRecord(
         tp=TopicPartition(message.topic() or "", message.partition() or 0),
         offset=message.offset() or 0,
         timestamp_ms=timestamp_ms if kind else None,
         key=None if key is None else bytes(key),
         value=None if value is None else bytes(value),
-        headers=tuple((name, it) for name, it in message.headers() or ()),
+        headers=tuple((name, it) for name, it in headers),
     )

@@ -29,6 +29,7 @@ ANY_PARTITION = -1
 
 _DELIVERY_MS = 30_000
 """A person waits: librdkafka would try for 5 minutes to reach a broker that has gone."""
+_LOOK_UP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,15 @@ class Sending:
         with making(config):
             self._acked: Acked[TypedRecord] = Acked(
                 settings,
-                "coop-send",
-                lambda: self.topic,
-                self._produce,
+                name="coop-send",
+                topic=lambda: self.topic,
+                produce=self._produce,
                 acknowledged=lambda _: None,
                 reason=self._reason,
                 failed=self._failed,
             )
         self._acked.start()
+        self._acked.look_up(self.topic, _LOOK_UP_S)  # by itself it may take 0.5 s to ask
 
     def __enter__(self) -> Self:
         """Return the same: it is ready."""

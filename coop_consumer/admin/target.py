@@ -42,8 +42,13 @@ class Target:
         >>> Target.parse("42"), Target.parse("2013-01-01T00:00:00Z").value
         (Target(kind='offset', value=42), 1356998400000)
         """
-        if text in ("earliest", "latest") or (committed and text == "committed"):
-            return cls(text)
+        match text:
+            case "earliest" | "latest":
+                return cls(text)
+            case "committed" if committed:
+                return cls(text)
+            case _:
+                pass
         if text.isascii() and text.isdecimal() and len(text) <= _NUMBER_DIGITS:
             value = int(text)
             if value <= NUMBER_MAX:

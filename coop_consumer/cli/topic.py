@@ -19,6 +19,8 @@ from coop_consumer.plain_text import all_printable
 
 NO_GROUP = "coop-consumer-topic"
 """A group name for a configuration that needs one, where none is meant."""
+PARTITIONS_MAX, COPIES_MAX = 100_000, 10_000
+"""librdkafka asks for no more."""
 
 
 @click.group(short_help="Create, list and describe topics.")
@@ -29,11 +31,13 @@ def topic() -> None:
 @topic.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
-    "--partitions", type=click.IntRange(min=1), help="How many; by default as the brokers say."
+    "--partitions",
+    type=click.IntRange(1, PARTITIONS_MAX),
+    help="How many; by default as the brokers say.",
 )
 @click.option(
     "--replication",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, COPIES_MAX),
     help="On how many brokers each is kept; by default as the brokers say.",
 )
 @click.option(

@@ -66,6 +66,13 @@ def typed(words: list[str], bootstrap: str | None, folder: Path) -> tuple[int, s
     return ended.returncode, ended.stdout
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands wait for a broker for 2 s, instead of 10."""
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (2.0,))
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda it: it.name.replace(" ", "-"))
 def test_a_mistake_is_told_with_the_way_on(
     mistake: Mistake, newcomer: Path, job: Callable[..., Job], port: int
@@ -85,12 +92,6 @@ def test_a_mistake_is_told_with_the_way_on(
     assert "Traceback" not in said
     for text in mistake.says:
         assert text.format(**names) in said, said
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands wait for a broker for 2 s, instead of 10."""
-    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (2.0,))
 
 
 @pytest.mark.usefixtures("impatient")

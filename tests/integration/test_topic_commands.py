@@ -418,6 +418,7 @@ def test_a_read_that_follows_ends_with_ctrl_c_and_code_0(
 
 def _has_line(call: Call, name: str, reading: subprocess.Popen[str]) -> bool:
     """Send one more record; whether the reader has printed anything yet."""
+    assert reading.stdout is not None
     done(call("send", name, "--value", "more"))
     return bool(select.select([reading.stdout], [], [], 0.2)[0])
 

@@ -34,7 +34,7 @@ FILES = {
     "script.py": "import sys\nsys.exit('usage: script.py FILE')\n",
     "lacking.py": "import library_that_is_not_there\n",
     "unknown.properties": "bootstrap.severs=b:9092\n",
-    "broken.properties": "group.id=billing\njust some words\n",
+    "broken.properties": "group.id=billing\njust-words\n",
     "twice.properties": "max.attempts=3\nmax.attempts=4\n",
     "lines.txt": "customer-1:order 1\norder 2\n",
 }
@@ -285,8 +285,8 @@ SECURED = [
     ),
     Mistake(
         "no right to see the topic",
-        RUN_ALONE + " --config-file ann.properties", MISSING,
-        ("topic {topic}: does not exist, or this user may not see it",),
+        RUN_ALONE + " --config-file ann.properties", ExitCode.UNAUTHORIZED,
+        ("topic {topic}: user ann may not read", "Grant read on topic {topic}"),
     ),
     Mistake(
         "no right to read", "read {topic} --config-file ann.properties", ExitCode.UNAUTHORIZED,

@@ -52,7 +52,9 @@ def refusal(words: list[str]) -> str:
         given, left, _ = command.make_parser(context).parse_args(rest)
     except click.UsageError as error:
         return error.format_message()
-    missing = [it.name for it in command.params if it.required and given.get(it.name or "") is None]
+    # What was not given is None, or a word of click's own for that.
+    named = {name for name, value in given.items() if value and isinstance(value, str | tuple)}
+    missing = [it.name for it in command.params if it.required and it.name not in named]
     return f"too many words: {left}" if left else f"missing: {missing}" if missing else ""
 
 
