@@ -53,6 +53,8 @@ def add_hints(error: CoopConsumerError, connection: Connection) -> None:
                 error.add_note(_brokers_here(running_detached()))
         case BrokerUnreachableError():
             is_here = any(host in error.bootstrap for host in _LOOPBACK)
+            if where := _place(_BOOTSTRAP, connection):
+                error.add_note(f"{_BOOTSTRAP} was given by {where}.")
             running = running_detached()
             others = [it for it in running if it.bootstrap_servers not in error.bootstrap]
             if others or (is_here and not running):

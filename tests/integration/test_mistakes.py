@@ -10,8 +10,9 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
@@ -21,9 +22,9 @@ from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
-from tests.support.mistakes import BEGUN, FILES, MISTAKES, SECURED, Mistake
+from tests.support.mistakes import FILES, MISTAKES, SECURED, Mistake
 from tests.support.rights import grant
-from tests.support.topics import create_topic
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
 
@@ -72,15 +73,25 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (2.0,))
 
 
+@pytest.fixture(scope="module")
+def orders(bootstrap: str) -> Iterator[Job]:
+    """A job that is done: no mistake changes it."""
+    name = f"mistakes-{uuid4().hex[:8]}"
+    client = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(dict(client))
+    create_topic(admin, name, 2)
+    job = Job(client, admin, f"{name}-group", name, 2)
+    job.produce(["a", "b", "c"], 0)
+    job.run_to_end()
+    yield job
+    admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda it: it.name.replace(" ", "-"))
 def test_a_mistake_is_told_with_the_way_on(
-    mistake: Mistake, newcomer: Path, job: Callable[..., Job], port: int
+    mistake: Mistake, newcomer: Path, orders: Job, port: int
 ) -> None:
-    orders = job(2)
-    orders.produce(["a", "b", "c"], 0)
-    if mistake.words.startswith(BEGUN):
-        orders.run_to_end()
     bootstrap = str(orders.client["bootstrap.servers"])
     names = {"topic": orders.topic, "group": orders.group, "port": port, "bootstrap": bootstrap}
     code, said = typed(

@@ -287,6 +287,27 @@ def test_a_partition_may_be_named_and_must_be_there(call: Call, topic: MakeTopic
     assert f"{name}-2: does not exist, the topic has 0 to 1" in told.stderr
 
 
+def test_ctrl_c_ends_a_pipe_and_what_was_sent_is_told(
+    call: Call, topic: MakeTopic, bootstrap: str
+) -> None:
+    name = topic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "coop_consumer.cli", "send", name, "--lines", "-"],
+        env={**os.environ, "COOP_BOOTSTRAP": bootstrap, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as sending:
+        assert sending.stdin is not None
+        sending.stdin.write(b"one\ntwo\n")
+        sending.stdin.flush()
+        stock.eventually(lambda: len(read_json(call, name)) == 2)
+        sending.send_signal(signal.SIGINT)
+        printed, said = sending.communicate(timeout=WAIT_S)
+    assert (sending.returncode, printed) == (ExitCode.INTERRUPTED, b"")
+    assert said.decode() == f"2 records in {name}\ninterrupted\n"
+
+
 def test_what_a_killed_broker_has_not_acknowledged_is_not_counted(
     fresh_broker: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:

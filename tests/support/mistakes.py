@@ -59,8 +59,6 @@ class Mistake:
     bootstrap: str | None = ""
 
 
-BEGUN = ("retry {group} {topic}-0", "reset", "status {group}-other")
-"""Rows for which the group has done its records."""
 USAGE, MISSING, CONFLICT = ExitCode.USAGE, ExitCode.MISSING, ExitCode.CONFLICT
 RUN_ALONE = "run billing:Billing -t {topic} -g g"
 RUN = "run billing:Billing --topics {topic} --group {group}"

@@ -148,9 +148,14 @@ class Background:
     def interrupt(self) -> None:
         """Press Ctrl-C; it must end well."""
         os.killpg(self._process.pid, signal.SIGINT)
+        code = self.end()
+        assert code == 0, f"exit code {code} after Ctrl-C:\n{self.printed}"
+
+    def end(self) -> int:
+        """Wait for its end; its exit code."""
         code = self._process.wait(BLOCK_S)
         self._reader.join(BLOCK_S)
-        assert code == 0, f"exit code {code} after Ctrl-C:\n{self.printed}"
+        return code
 
     def put_away(self) -> None:
         """End it, whatever has happened."""

@@ -157,6 +157,7 @@ def test_an_unreachable_broker_is_one_line_with_exit_code_3(
     assert told.exit_code == ExitCode.UNAVAILABLE
     assert told.stderr.startswith(f"error: bootstrap.servers={NOWHERE}: no broker answered")
     [_, *hint] = told.stderr.splitlines()
+    assert hint.pop(0) == "bootstrap.servers was given by --bootstrap."
     assert hint == ["No Kafka at hand? This runs one on this machine:", f"    {START}"]
 
 

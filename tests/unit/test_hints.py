@@ -144,6 +144,12 @@ def test_a_broker_of_the_environment_is_named_by_its_variable() -> None:
     assert "(COOP_BOOTSTRAP)." in told.stderr
 
 
+def test_a_broker_that_does_not_answer_is_told_with_the_place_of_its_name() -> None:
+    told = CliRunner().invoke(app, ["topic", "list"], env={"COOP_BOOTSTRAP": NOWHERE})
+    assert told.exit_code == ExitCode.UNAVAILABLE
+    assert "bootstrap.servers was given by COOP_BOOTSTRAP.\n" in told.stderr
+
+
 def test_a_secret_stays_out_of_what_is_added() -> None:
     words = ["--config", "sasl.password=s3cret", "--config", "sasl.mechanism=NONE"]
     told = invoke("status", "g", "--bootstrap", NOWHERE, *words)
