@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 RUN = ("sh", "python")
 """The languages of blocks that are run, unless their mark says otherwise."""
 SHOWN = ("", "sql", "yaml")
