@@ -12,7 +12,7 @@ from pathlib import Path
 
 import confluent_kafka
 
-from coop_consumer.broker import DEFAULT_VERSION
+from coop_consumer.broker import KAFKA_VERSION
 
 
 def conditions() -> dict[str, str]:
@@ -33,7 +33,7 @@ def conditions() -> dict[str, str]:
             f"(librdkafka {confluent_kafka.libversion()[0]}), "
             f"kafka-python {version('kafka-python')}"
         ),
-        "broker": "given" if given else f"embedded, Kafka {DEFAULT_VERSION}",
+        "broker": "given" if given else f"embedded, Kafka {KAFKA_VERSION}",
     }
 
 

@@ -14,7 +14,7 @@ from coop_consumer.errors import CoopConsumerError, exit_code_of
 
 
 def main() -> int:
-    """Fetch or verify the jars; 60 s the first time, 0.1 s after. Returns the exit code."""
+    """Fetch or verify the jars; 3 to 60 s the first time, 0.1 s after. Returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     log = logging.getLogger("coop_consumer.broker")
     try:

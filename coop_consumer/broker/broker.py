@@ -1,6 +1,6 @@
 """`EmbeddedBroker`: a real Apache Kafka cluster on this machine, as child processes.
 
-Room: `coop_consumer.broker`. In: version, number of nodes, settings, a folder or none. Out:
+Room: `coop_consumer.broker`. In: number of nodes, settings, a folder or none. Out:
 a cluster that answers, its addresses, and the means to kill and restart its nodes. Touches child
 processes and one folder. What must hold: no node outlives this process unless it was released, and
 a temporary folder goes with the broker.
@@ -23,7 +23,7 @@ from typing import Self
 
 from coop_consumer import forks
 from coop_consumer.broker.errors import BrokerStartError, FolderError, PortTakenError
-from coop_consumer.broker.jars import DEFAULT_VERSION, ensure_jars
+from coop_consumer.broker.jars import ensure_jars
 from coop_consumer.broker.java import find_java
 from coop_consumer.broker.node import NodeRunner
 from coop_consumer.broker.ports import free_ports, is_free
@@ -61,7 +61,6 @@ class EmbeddedBroker:
     told apart by position, 0 first. One thread.
 
     Args:
-        version: Kafka's version.
         nodes: How many; each is broker and controller. With three or more, topics have three
             replicas by default and a write needs two.
         data_dir: Where data and logs go and stay; a later broker on this folder finds them. None is
@@ -69,6 +68,7 @@ class EmbeddedBroker:
         config: Broker settings for every node; they win over ours.
         security: How clients log in; None is plain text.
         client_port: The first node's port for clients; None picks a free one.
+        usual_port: The port to pick, if it is free.
         jvm_options: Options of each node's Java; a benchmark may want the optimising compiler.
         start_timeout_s: How long `start` and `restart` wait for the cluster's answer.
 
@@ -83,24 +83,24 @@ class EmbeddedBroker:
 
     def __init__(
         self,
-        version: str = DEFAULT_VERSION,
         nodes: int = 1,
         *,
         data_dir: Path | str | None = None,
         config: Mapping[str, str] = MappingProxyType({}),
         security: BrokerSecurity | None = None,
         client_port: int | None = None,
+        usual_port: int | None = None,
         jvm_options: Sequence[str] = JVM_OPTIONS,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"nodes={nodes}: a cluster has at least one node")
-        self.version = version
         self.nodes = nodes
         self.security = security
         self._config = dict(config)
         self._data_dir = None if data_dir is None else Path(data_dir).absolute()
         self._client_port = client_port
+        self._usual_port = usual_port
         self._jvm_options = tuple(jvm_options)
         self._start_timeout_s = start_timeout_s
         self._cluster_id = ""
@@ -237,8 +237,8 @@ class EmbeddedBroker:
         return self._runners
 
     def _java_command(self) -> tuple[str, ...]:
-        jars = ensure_jars(self.version)
-        java = str(find_java().executable)
+        java = str(find_java().executable)  # before 44 MB are fetched for it
+        jars = ensure_jars()
         return (java, *self._jvm_options, *_LOG_OPTIONS, "-cp", f"{jars}/*")
 
     def _make_home(self) -> Path:
@@ -255,7 +255,7 @@ class EmbeddedBroker:
 
     def _start_cluster(self, home: Path, java: tuple[str, ...], *, may_retry: bool) -> bool:
         """One try on freshly picked ports. False: a port was taken meanwhile, try again."""
-        cluster = plan_cluster(home, self.nodes, self._client_port)
+        cluster = plan_cluster(home, self.nodes, self._client_port or self._usual_if_free())
         self._runners.extend(NodeRunner(node, java) for node in cluster)
         for runner in self._runners:
             runner.write_settings(
@@ -273,6 +273,10 @@ class EmbeddedBroker:
             self._kill_all()
             return False
         return True
+
+    def _usual_if_free(self) -> int | None:
+        usual = self._usual_port
+        return usual if usual is not None and is_free(usual) else None
 
     def _format(self) -> None:
         """Format unformatted storages, all at once."""

@@ -21,11 +21,14 @@ from pathlib import Path
 
 from coop_consumer.broker.broker import EmbeddedBroker
 from coop_consumer.broker.errors import DetachedBrokerError, FolderError
-from coop_consumer.broker.jars import DEFAULT_VERSION, user_home
+from coop_consumer.broker.jars import user_home
+from coop_consumer.broker.pinned import KAFKA_VERSION
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.errors import lacking
 
 STOP_TIMEOUT_S = 15.0
+USUAL_PORT = 9092
+"""The port of Kafka's own examples, and so of most others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,18 @@ def start_detached(
     port: int | None = None,
     data_dir: Path | str | None = None,
     *,
-    version: str = DEFAULT_VERSION,
     config: Mapping[str, str] | None = None,
 ) -> DetachedBroker:
     """Start a broker of one node that lives on when this process ends; about 4 s.
 
     Without `data_dir` its data goes when it is stopped. While it starts it is still a child of this
     process, so an interrupted start leaves nothing running.
+
+    Args:
+        name: What it is called.
+        port: Its port; by default `USUAL_PORT` if that is free, else another one.
+        data_dir: A folder for its data, which stays.
+        config: Broker settings; they win over ours.
 
     Raises:
         DetachedBrokerError: A broker of this name runs, or the name is not one.
@@ -114,14 +122,16 @@ def start_detached(
         home = Path(data_dir).absolute() if data_dir is not None else folder / "data"
         if data_dir is None:
             shutil.rmtree(home, ignore_errors=True)  # left by one that was killed
-        broker = EmbeddedBroker(version, data_dir=home, client_port=port, config=config or {})
+        broker = EmbeddedBroker(
+            data_dir=home, client_port=port, usual_port=USUAL_PORT, config=config or {}
+        )
         with broker:
             address, log_path = broker.bootstrap_servers, str(broker.log_paths[0])
             [process] = broker.release()
         started = DetachedBroker(
             name=name,
             bootstrap_servers=address,
-            version=version,
+            version=KAFKA_VERSION,
             data_dir=str(home),
             keeps_data=data_dir is not None,
             log_path=log_path,
@@ -139,6 +149,16 @@ def status_detached(name: str = "default") -> DetachedBroker | None:
         DetachedBrokerError: The name is not one.
     """
     return _read(_folder(name))
+
+
+def running_detached() -> list[DetachedBroker]:
+    """All background brokers of this user that run, by name; none if nobody can tell."""
+    try:
+        folders = sorted(state_home(os.environ).joinpath("brokers").iterdir())
+    except (OSError, FolderError):
+        return []
+    found = (_read(folder) for folder in folders if folder.is_dir())
+    return [broker for broker in found if broker is not None]
 
 
 def stop_detached(name: str = "default") -> DetachedBroker | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from coop_consumer.errors import ExitCode, SetupError
 
 EXTRA = "coop-consumer[broker]"
-"""The extra that brings a Java and the tool that fetches the jars."""
+"""The extra that brings a Java."""
 
 
 @dataclass(eq=False)

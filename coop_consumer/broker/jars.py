@@ -1,53 +1,40 @@
 """The broker's jars in a per-user cache: fetched once, written at once, verified at each use.
 
-Room: `coop_consumer.broker`. In: a Kafka version and something that fetches its jars into
-an empty folder. Out: a folder that holds exactly these jars. Touches the cache folder only. Three
-things must hold. The cache's final name never has half a set of jars. Of two processes one fetches,
-and the other waits. A jar that changed, vanished or was added is noticed.
+Room: `coop_consumer.broker`. In: the pinned jars. Out: a folder that holds exactly these jars.
+Touches the cache folder only; `maven` fetches. Three things must hold. The cache's final name never
+has half a set of jars. Of two processes one fetches, and the other waits. A jar that changed,
+vanished or was added is noticed.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from coop_consumer.broker.errors import (
-    EXTRA,
-    FolderError,
-    JarsHaveNoRoomError,
-    JarsUnavailableError,
+from coop_consumer.broker.errors import FolderError, JarsHaveNoRoomError, JarsUnavailableError
+from coop_consumer.broker.maven import (
+    REPOSITORY_VARIABLE,
+    JarFetchError,
+    MavenRepository,
+    fetch_jars,
 )
-from coop_consumer.broker.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
-from coop_consumer.broker.java import find_java
+from coop_consumer.broker.pinned import KAFKA_VERSION, PinnedJar, pinned_jars
 from coop_consumer.errors import DiskFullError, lacking
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_VERSION = "4.3.1"
-
-MANIFEST = "manifest.json"
-"""Name to SHA-256 of every jar; the last file written."""
-
-_OTHER_FOLDER = (
-    "Make room for 100 MB there and in the temporary folder, or name another one: "
-    "COOP_CACHE_DIR=FOLDER"
-)
+_OTHER_FOLDER = "Make room for 100 MB there, or name another folder: COOP_CACHE_DIR=FOLDER"
 _OTHER_WAY = (
-    "Check the version and this machine's way to the Java package repository. Behind a company's "
-    "certificate authority, name a Java trust store that has it: "
-    "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=FILE"
+    "Check this machine's way to that address. A proxy is named by https_proxy=URL, a company's "
+    f"certificate authority by SSL_CERT_FILE=FILE, a mirror of Maven Central by "
+    f"{REPOSITORY_VARIABLE}=URL"
 )
-
-FetchJars = Callable[[str, Path], None]
-"""Brings the jars of a version into an empty folder, or raises `IvyError`."""
 
 
 def cache_home(environment: Mapping[str, str]) -> Path:
@@ -80,20 +67,22 @@ def user_home(variable: str) -> Path:
         raise FolderError("home", problem, f"Set HOME, or {variable}=FOLDER") from error
 
 
-def ensure_jars(
-    version: str = DEFAULT_VERSION, *, cache_dir: Path | None = None, fetch: FetchJars | None = None
-) -> Path:
-    """The folder with the jars of Kafka `version`, fetched if need be. 0.1 s once they are there.
+def ensure_jars(*, cache_dir: Path | None = None, jars: Sequence[PinnedJar] | None = None) -> Path:
+    """The folder with the broker's jars, fetched if need be. 0.1 s once they are there.
+
+    Args:
+        cache_dir: Where the folder lies; by default in this user's cache.
+        jars: What it holds; by default the jars of `KAFKA_VERSION`.
 
     Raises:
-        JarsUnavailableError: Not cached, and there is no Ivy, or it failed, or the cache cannot be
-            read or written.
+        JarsUnavailableError: Not cached, and they cannot be fetched, or the cache cannot be read or
+            written.
         OutOfResourceError: The machine gives too little.
-        JavaMissingError: Not cached, and there is no Java to run Ivy.
+        ConfigError: COOP_MAVEN_REPOSITORY is no URL.
     """
     cache = cache_dir or cache_home(os.environ)
     try:
-        return _ensured(version, cache, fetch)
+        return _ensured(cache, pinned_jars() if jars is None else jars)
     except OSError as error:
         match lacking(error):
             case None:
@@ -102,35 +91,27 @@ def ensure_jars(
                 kind = JarsHaveNoRoomError
             case found:
                 raise found from error
-        raise kind(version, str(cache), str(error), _OTHER_FOLDER) from error
+        raise kind(KAFKA_VERSION, str(cache), str(error), _OTHER_FOLDER) from error
 
 
-def _ensured(version: str, cache: Path, fetch: FetchJars | None) -> Path:
-    directory = cache / f"kafka-{version}"
-    if not damage(directory):
+def _ensured(cache: Path, jars: Sequence[PinnedJar]) -> Path:
+    directory = cache / f"kafka-{KAFKA_VERSION}"
+    if directory.exists() and not damage(directory, jars):
         return directory
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f"kafka-{version}.lock"):
-        problem = damage(directory)  # another process may have fetched while we waited
+    with _locked(cache / f"{directory.name}.lock"):
+        problem = damage(directory, jars)  # another process may have fetched while we waited
         if problem:
             if directory.exists():
                 _log.warning("%s: %s; fetching the jars again", directory, problem)
-            _replace(directory, version, fetch or partial(fetch_by_ivy, ivy=find_ivy()))
+            _replace(directory, jars)
     return directory
 
 
-def damage(directory: Path) -> str:
-    """What is wrong with a cached folder; empty if it holds exactly what its manifest says."""
-    try:
-        manifest = json.loads((directory / MANIFEST).read_text())
-    except FileNotFoundError:
-        return "no manifest"
-    except ValueError:
-        return "unreadable manifest"
-    if not isinstance(manifest, dict):
-        return "unreadable manifest"
-    found = digests(directory)
-    wrong = sorted(name for name in found | manifest if found.get(name) != manifest.get(name))
+def damage(directory: Path, jars: Sequence[PinnedJar]) -> str:
+    """What is wrong with a cached folder; empty if it holds exactly these jars."""
+    found, pinned = digests(directory), {jar.name: jar.sha256 for jar in jars}
+    wrong = sorted(name for name in found | pinned if found.get(name) != pinned.get(name))
     return f"changed, missing or added: {', '.join(wrong)}" if wrong else ""
 
 
@@ -142,42 +123,25 @@ def digests(directory: Path) -> dict[str, str]:
     }
 
 
-def _replace(directory: Path, version: str, fetch: FetchJars) -> None:
+def _replace(directory: Path, jars: Sequence[PinnedJar]) -> None:
     """Fetch beside `directory`, then put the result in its place by renaming."""
+    repository = MavenRepository.named_in(os.environ)
+    _log.info(
+        "fetching Apache Kafka %s, 44 MB, once, from %s into %s",
+        KAFKA_VERSION, repository.address, directory.parent,
+    )  # fmt: skip
     with TemporaryDirectory(prefix=f"{directory.name}-", dir=directory.parent) as scratch:
         fresh = Path(scratch, "fresh")
         fresh.mkdir()
         try:
-            fetch(version, fresh)
-        except IvyError as error:
-            is_full = DISK_FULL in str(error)
-            kind = JarsHaveNoRoomError if is_full else JarsUnavailableError
-            remedy = _OTHER_FOLDER if is_full else _OTHER_WAY
-            raise kind(version, str(directory), str(error), remedy) from error
-        (fresh / MANIFEST).write_text(json.dumps(digests(fresh), indent=1))
+            fetch_jars(jars, fresh, repository)
+        except JarFetchError as error:
+            raise JarsUnavailableError(
+                KAFKA_VERSION, str(directory.parent), str(error), _OTHER_WAY
+            ) from error
         if directory.exists():
             directory.rename(Path(scratch, "damaged"))
         fresh.rename(directory)
-
-
-def fetch_by_ivy(version: str, directory: Path, *, ivy: Path | None) -> None:
-    """Fetch into an empty folder with this Ivy, run by the Java that will run the broker.
-
-    Raises:
-        JarsUnavailableError: `ivy` is None: pyspark is missing.
-        JavaMissingError: There is no Java.
-        IvyError: Ivy failed.
-    """
-    if ivy is None:
-        raise JarsUnavailableError(
-            version,
-            str(directory.parent.parent),
-            "Ivy, which fetches them, comes with pyspark, and pyspark is not installed",
-            f"Install the extra that brings it: pip install '{EXTRA}'",
-        )
-    cache = directory.parent.parent
-    _log.info("fetching Apache Kafka %s, about 44 MB, once, into %s", version, cache)
-    fetch_with_ivy(version, directory, find_java(), ivy)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, 
     ending    errors become a message and a code   log       the log on stderr
     limits    what the machine allows a member
     worker    finds the class of `module:Worker`   output    any text on any terminal
-    terminal  where tables and pictures go
-    run, status, scale, reset, decide, clean, doctor, broker, demo
+    terminal  where tables and pictures go            hints     what an error says besides
+    run, status, scale, reset, decide, clean, topic, send, read, doctor, broker, demo
 
 `run` is two processes: a small parent, and the worker process that it starts and restarts.
 

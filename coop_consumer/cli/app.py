@@ -7,6 +7,7 @@ commands themselves.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
@@ -29,6 +30,9 @@ COMMANDS = {
     "demo": CommandEntry(
         "demo", "demo", "See it work: real flights, many workers, a crash, and a check."
     ),
+    "topic": CommandEntry("topic", "topic", "Create, list and describe topics."),
+    "send": CommandEntry("send", "send", "Send records to a topic."),
+    "read": CommandEntry("read", "read", "Show the records of a topic."),
     "run": CommandEntry("run", "run", "Run a worker class, as one member of a group."),
     "status": CommandEntry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
@@ -64,6 +68,16 @@ class Commands(click.Group):
         module = import_module(f"coop_consumer.cli.{entry.module}")
         command: click.Command = getattr(module, entry.name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first word names; a word that is none names the nearest."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"No such command '{name}'.{f' The nearest is {near[0]}.' if near else ''}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands from the table, without loading them."""

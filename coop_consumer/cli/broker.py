@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from coop_consumer.broker import (
-    DEFAULT_VERSION,
+    DetachedBroker,
     start_detached,
     status_detached,
     stop_detached,
 )
-from coop_consumer.cli.options import log_option
+from coop_consumer.broker.detached import USUAL_PORT
+from coop_consumer.cli.hints import export_line
+from coop_consumer.cli.options import BOOTSTRAP_VARIABLE, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.errors import ExitCode
+from coop_consumer.plain_text import command
+
+DEFAULT_NAME = "default"
 
 name_option = click.option(
-    "--name", default="default", show_default=True, help="What the broker is called."
+    "--name", default=DEFAULT_NAME, show_default=True, help="What the broker is called."
 )
 
 
@@ -31,19 +37,26 @@ def broker() -> None:
 
 @broker.command()
 @name_option
-@click.option("--port", type=click.IntRange(1, 65535), help="Its port; by default a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help=f"Its port; by default {USUAL_PORT} if that is free, else another one.",
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     help="A folder for its data, which stays.",
 )
-@click.option(
-    "--kafka-version", default=DEFAULT_VERSION, show_default=True, help="Which Kafka to run."
-)
 @log_option("info")
-def start(name: str, port: int | None, data: Path | None, kafka_version: str) -> None:
-    """Start a broker and leave it running; its address is printed."""
-    echo(str(start_detached(name, port, data, version=kafka_version)))
+def start(name: str, port: int | None, data: Path | None) -> None:
+    """Start a broker and leave it running.
+
+    It prints where the broker is, and the line by which other commands of this shell find it.
+    """
+    started = start_detached(name, port, data)
+    _tell(started)
+    if port is None and not started.bootstrap_servers.endswith(f":{USUAL_PORT}"):
+        echo(f"port {USUAL_PORT} is taken by another program", err=True)
 
 
 @broker.command()
@@ -62,5 +75,16 @@ def stop(name: str) -> None:
 def status(ctx: click.Context, name: str) -> None:
     """Say where a broker runs; exit code 6 if none of this name does."""
     running = status_detached(name)
-    echo(str(running) if running else f"broker {name}: not running")
-    ctx.exit(ExitCode.OK if running else ExitCode.MISSING)
+    if running is None:
+        words = [] if name == DEFAULT_NAME else ["--name", name]
+        echo(f"broker {name}: not running. To start it:")
+        echo(f"    {command('broker', 'start', *words)}")
+        ctx.exit(ExitCode.MISSING)
+    _tell(running)
+
+
+def _tell(found: DetachedBroker) -> None:
+    """Say where a broker is; and how commands find it, unless they do."""
+    echo(str(found))
+    if os.environ.get(BOOTSTRAP_VARIABLE) != found.bootstrap_servers:
+        echo(f"\n{export_line(found)}")

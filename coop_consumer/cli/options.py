@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
@@ -19,7 +20,7 @@ from coop_consumer.cli.limits import refuse_too_little_for_a_look
 from coop_consumer.cli.log import LEVELS, set_up_logging
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
-from coop_consumer.errors import ConfigError
+from coop_consumer.errors import ConfigError, CoopConsumerError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,7 +105,11 @@ def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Call
         }
         connection = _connection(**given)
         refuse_too_little_for_a_look()
-        return command(connection, *args, **kwargs)
+        try:
+            return command(connection, *args, **kwargs)
+        except CoopConsumerError as error:
+            import_module("coop_consumer.cli.hints").add_hints(error, connection)
+            raise
 
     return wrapped
 

@@ -8,8 +8,9 @@ import click
 from rich.table import Table
 
 from assignors import TopicPartition
-from coop_consumer.admin.amend import Amender, Reset, Target
+from coop_consumer.admin.amend import Amender, Reset
 from coop_consumer.admin.inspect import Inspector
+from coop_consumer.admin.target import Target
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION

@@ -35,6 +35,8 @@ A member takes one dict of dotted names, as confluent-kafka does. This library's
 librdkafka's stand side by side; each client inside gets its part.
 
 ```python
+from coop_consumer.config import Config
+
 config = Config.from_dict({
     "bootstrap.servers": "localhost:9092",
     "group.id": "billing",

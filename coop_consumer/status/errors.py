@@ -1,4 +1,4 @@
-"""Errors of showing a group, resetting it, or deciding about its records. Pure values."""
+"""Errors of the commands that look at groups and topics, and change them. Pure values."""
 
 from __future__ import annotations
 
@@ -47,6 +47,40 @@ class PartitionMissingError(SetupError):
         """Raise it if the partition is not one of these, all those of its topic."""
         if tp not in known:
             raise cls(tp.topic, tp.partition, sum(it.topic == tp.topic for it in known))
+
+
+@dataclass(eq=False)
+class TopicDiffersError(SetupError):
+    """A topic that was to be made is there, and is not as it was to be.
+
+    `problem` continues "topic <name>: exists, ".
+    """
+
+    topic: str
+    problem: str
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}: exists, {self.problem}. Nothing was changed. Use it as it is, or "
+            "choose another name."
+        )
+
+
+@dataclass(eq=False)
+class TopicRefusedError(SetupError):
+    """The brokers refuse to make a topic.
+
+    `remedy` is a sentence without its full stop.
+    """
+
+    topic: str
+    detail: str
+    remedy: str
+
+    exit_code = ExitCode.USAGE
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}: was not made ({self.detail}). {self.remedy}."
 
 
 @dataclass(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import start_detached, status_detached, stop_detached
 from coop_consumer.broker.errors import DetachedBrokerError, FolderError
+from coop_consumer.broker.ports import free_ports
 from coop_consumer.errors import ExitCode, exit_code_of
 
 pytestmark = pytest.mark.integration
@@ -20,6 +22,25 @@ pytestmark = pytest.mark.integration
 WAIT_S = 30.0
 
 START = "from coop_consumer.broker import start_detached; start_detached('demo')"
+
+
+@pytest.fixture
+def usual_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Stands for 9092, which may be in use where the test runs."""
+    [port] = free_ports(1)
+    monkeypatch.setattr("coop_consumer.broker.detached.USUAL_PORT", port)
+    return port
+
+
+def test_the_usual_port_is_taken_if_it_is_free(usual_port: int) -> None:
+    assert start_detached("demo").bootstrap_servers == f"127.0.0.1:{usual_port}"
+
+
+def test_another_port_is_taken_if_the_usual_one_is_not_free(usual_port: int) -> None:
+    with socket.create_server(("127.0.0.1", usual_port)):
+        started = start_detached("demo")
+    assert started.is_running()
+    assert started.bootstrap_servers != f"127.0.0.1:{usual_port}"
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.support.linearizable import calls_of, unexplained
-from tests.support.stock import eventually, produce, records_of
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -142,133 +139,6 @@ def test_flights_follows_every_aircraft(bootstrap: str) -> None:
     told = run(bootstrap, "flights", "--prefix", fresh("new-york"), "--records", "3000")
     assert "3,000 legs" in told
     assert re.search(r"half of all aircraft were back within [\d.]+ hours", told), told
-
-
-def blocks(language: str, page: str = "README.md") -> list[str]:
-    """What stands in a page's blocks of a language, in its order."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-
-def test_what_the_readme_prints_can_be_pasted(bootstrap: str, tmp_path: Path) -> None:
-    """But for the broker's address and names, which the suite has of its own."""
-    topic, group = fresh("orders"), fresh("billing")
-
-    def ours(text: str) -> str:
-        text = text.replace("localhost:9092", bootstrap).replace('"orders"', f'"{topic}"')
-        return text.replace('"group.id": "billing"', f'"group.id": "{group}"')
-
-    [produces] = [text for text in blocks("sh") if "<<'EOF'" in text]
-    program = ours(produces.partition("<<'EOF'\n")[2].partition("EOF\n")[0])
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
-    [billing] = [text for text in blocks("python") if "class Billing" in text]
-    (tmp_path / "billing.py").write_text(ours(billing), encoding="utf-8")
-    [run_it] = [text for text in blocks("sh") if "coop-consumer run billing:Billing" in text]
-    words = run_it.splitlines()[0].split()[1:]
-    words = [{"orders": topic, "billing": group}.get(word, word) for word in words]
-    ended = subprocess.run(
-        [sys.executable, "-m", "coop_consumer.cli", *words, "--until", "caught-up"],
-        cwd=tmp_path,
-        env={**os.environ, "COOP_BOOTSTRAP": bootstrap},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    # Of 64 threads that print, two may print before one ends its line.
-    assert ended.stdout.count("b'order ") == ended.stdout.count("\n") == 1_000
-    assert ended.stdout.count("b'customer-7' b'order 7'") == 1
-
-
-def test_the_readmes_program_runs_by_itself(bootstrap: str, tmp_path: Path) -> None:
-    topic = fresh("orders")
-    create_topic(AdminClient({"bootstrap.servers": bootstrap}), topic)
-    produce({"bootstrap.servers": bootstrap}, topic, ["customer-7"])
-    [billing] = [text for text in blocks("python") if "class Billing" in text]
-    billing = billing.replace("localhost:9092", bootstrap).replace('"orders"', f'"{topic}"')
-    billing = billing.replace('"group.id": "billing"', f'"group.id": "{fresh("billing")}"')
-    (tmp_path / "billing.py").write_text(billing, encoding="utf-8")
-    with subprocess.Popen(
-        [sys.executable, "-u", "billing.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "b'customer-7' b'value'\n"
-        running.send_signal(signal.SIGINT)
-        assert running.wait(TIMEOUT_S) == 0
-
-
-def test_the_program_of_exactly_once_runs_by_itself(bootstrap: str, tmp_path: Path) -> None:
-    """But for the broker's address and names, which the suite has of its own."""
-    orders, totals, client = fresh("orders"), fresh("totals"), {"bootstrap.servers": bootstrap}
-    create_topic(AdminClient(client), orders)
-    produce(client, orders, ["customer-7"] * 3)
-
-    def ours(text: str) -> str:
-        text = text.replace("localhost:9092", bootstrap)
-        return text.replace('"orders"', f'"{orders}"').replace('"totals"', f'"{totals}"')
-
-    page = "docs/exactly-once.md"
-    [makes] = [text for text in blocks("sh", page) if "<<'EOF'" in text]
-    program = ours(makes.partition("<<'EOF'\n")[2].partition("EOF\n")[0])
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
-    [worker] = [text for text in blocks("python", page) if "class Totals" in text]
-    (tmp_path / "totals.py").write_text(ours(worker), encoding="utf-8")
-
-    def visible() -> list[bytes | None]:
-        return [it.value() for number in range(3) for it in records_of(client, totals, number)]
-
-    with subprocess.Popen([sys.executable, "totals.py"], cwd=tmp_path) as running:
-        eventually(visible, lambda values: values == [b"1", b"2", b"3"])
-        running.send_signal(signal.SIGINT)
-        assert running.wait(TIMEOUT_S) == 0
-
-
-def pasted(bootstrap: str, text: str, names: dict[str, str], folder: Path) -> str:
-    """What a program prints, with the broker's address and the names that the suite has."""
-    text = text.replace("localhost:9092", bootstrap)
-    for name, ours in names.items():
-        text = text.replace(f'"{name}"', f'"{ours}"')
-    (folder / "program.py").write_text(text, encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "program.py"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=True,
-    ).stdout
-
-
-def test_the_programs_of_logs_run_by_themselves(bootstrap: str, tmp_path: Path) -> None:
-    """In the order of the page: the first one makes the topics of all others."""
-    page = "docs/logs.md"
-    names = {it: fresh(it) for it in ("decisions", "prices", "stock", "billing-offsets")}
-    [makes] = [text for text in blocks("sh", page) if "<<'EOF'" in text]
-    told = [
-        pasted(bootstrap, text, names, tmp_path)
-        for text in (makes.partition("<<'EOF'\n")[2].partition("EOF\n")[0], *blocks("python", page))
-    ]
-    place = "TopicPartition(topic='orders', partition=3)"
-    assert told == [
-        "",
-        "appended at 0\n",
-        "2 records are there, 0 of them from before\n",
-        "taken; 7 are left\n",
-        f"42\n{{{place}: OffsetEntry(offset=42, metadata='', gaps=())}}\n",
-    ]
-
-
-def test_the_program_of_patterns_runs_by_itself(bootstrap: str, tmp_path: Path) -> None:
-    names = {"orders": fresh("orders"), "copies": fresh("copies"), "copier-0": fresh("copier")}
-    for topic in ("orders", "copies"):
-        create_topic(AdminClient({"bootstrap.servers": bootstrap}), names[topic])
-    produce({"bootstrap.servers": bootstrap}, names["orders"], ["a", "b", "c"])
-    [program] = blocks("python", "docs/patterns.md")
-    for _ in range(2):
-        told = pasted(bootstrap, program, names, tmp_path)
-        assert told == "orders below 3 are copied\n"
-    assert len(records_of({"bootstrap.servers": bootstrap}, names["copies"])) == 3
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from confluent_kafka.admin import AdminClient
 from docker.errors import DockerException  # type: ignore[import-untyped] # it ships no types
 from testcontainers.core.container import DockerContainer
 
-from coop_consumer.broker import DEFAULT_VERSION, EmbeddedBroker
+from coop_consumer.broker import KAFKA_VERSION, EmbeddedBroker
 from coop_consumer.broker.ports import free_ports
 from coop_consumer.broker.readiness import wait_until_ready
 from coop_consumer.broker.security import ClientConfig
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 Origin = Literal["given", "docker", "embedded"]
 
-IMAGE = f"apache/kafka:{DEFAULT_VERSION}"
+IMAGE = f"apache/kafka:{KAFKA_VERSION}"
 DOCKER_SOCKET = "unix:///var/run/docker.sock"
 DOCKER_ANSWER_TIMEOUT_S = 2
 DOCKER_CLUSTER_ID = "cHJvZ3Jlc3MtaXMtYS1zZXQ"

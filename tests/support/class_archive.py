@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from coop_consumer.broker import EmbeddedBroker, ensure_jars, find_java
 from coop_consumer.broker.broker import JVM_OPTIONS
-from coop_consumer.broker.jars import MANIFEST
+from coop_consumer.broker.pinned import pinned_jars
 
 ANSWER_S = 30.0
 
@@ -32,7 +32,7 @@ def jvm_options() -> tuple[str, ...]:
     """
     jars = ensure_jars()
     java = find_java().executable.resolve()
-    made_of = f"{java} {java.stat().st_mtime_ns} {(jars / MANIFEST).read_text()}"
+    made_of = f"{java} {java.stat().st_mtime_ns} {pinned_jars()}"
     archive = jars / f"classes-{sha256(made_of.encode()).hexdigest()[:16]}.jsa"
     if not archive.exists():
         if not os.access(jars, os.W_OK):

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,7 +17,9 @@ from click.testing import CliRunner, Result
 
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer import cli
-from coop_consumer.admin.amend import Target
+from coop_consumer.admin.target import Target
+from coop_consumer.broker import DetachedBroker
+from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.decide import _Choice, _refuse_unknown
 from coop_consumer.cli.log import StderrHandler
@@ -29,6 +32,7 @@ from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import ProgressStore
 
 NOWHERE = "127.0.0.1:1"
+START = "coop-consumer broker start"
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
@@ -95,8 +99,11 @@ def test_without_its_extra_the_script_names_the_extra(
     assert "pip install 'coop-consumer[cli]'" in capsys.readouterr().err
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    assert invoke("stauts", "g").exit_code == ExitCode.USAGE
+def test_an_unknown_command_is_a_usage_error_that_names_the_nearest() -> None:
+    told = invoke("stauts", "g")
+    assert told.exit_code == ExitCode.USAGE
+    assert "No such command 'stauts'. The nearest is status." in told.stderr
+    assert "nearest" not in invoke("qqqqqq").stderr
 
 
 def test_an_error_nobody_knows_is_one_line_and_its_traceback_is_for_debug(
@@ -142,13 +149,16 @@ def test_without_a_broker_named_the_way_to_name_one_is_told(command: list[str]) 
 
 
 def test_an_unreachable_broker_is_one_line_with_exit_code_3(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path))
     monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.3,))
     told = invoke("status", "g", "--bootstrap", NOWHERE)
     assert told.exit_code == ExitCode.UNAVAILABLE
     assert told.stderr.startswith(f"error: bootstrap.servers={NOWHERE}: no broker answered")
-    assert len(told.stderr.splitlines()) == 1
+    [_, *hint] = told.stderr.splitlines()
+    assert hint.pop(0) == "bootstrap.servers was given by --bootstrap."
+    assert hint == ["No Kafka at hand? This runs one on this machine:", f"    {START}"]
 
 
 @pytest.mark.parametrize(
@@ -295,6 +305,10 @@ def test_one_core_is_not_for_processes(jobs: str) -> None:
 
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------
 
+STARTED = DetachedBroker(
+    "default", "127.0.0.1:9092", "4", "data", False, "log", ProcessIdentity(1, ""), 0
+)
+
 
 @pytest.mark.parametrize(
     "text", ["yesterday", "", "-5", "1.5", "2026-13-01", "9" * 19, "9" * 23, "9" * 5_000, "\u0663"]
@@ -386,21 +400,38 @@ def test_no_record_of_a_group_that_nobody_knows_is_said_to_be_done() -> None:
 def test_the_first_start_of_a_broker_tells_that_it_fetches_its_jars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fetch(*_: object, **__: object) -> str:
+    def fetch(*_: object, **__: object) -> DetachedBroker:
         logging.getLogger("coop_consumer.broker.jars").info("fetching Apache Kafka")
-        return "started"
+        return STARTED
 
     monkeypatch.setattr("coop_consumer.cli.broker.start_detached", fetch)
     told = invoke("broker", "start")
     assert "fetching Apache Kafka" in told.stderr
-    assert told.stdout == "started\n"
+    assert told.stdout.startswith("broker default: ended\n")
+
+
+@pytest.mark.parametrize("port", [9092, 23_000])
+def test_a_broker_that_was_started_tells_the_line_to_paste_and_a_taken_port(
+    monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    started = replace(STARTED, bootstrap_servers=f"127.0.0.1:{port}")
+    monkeypatch.setattr("coop_consumer.cli.broker.start_detached", lambda *_: started)
+    told = invoke("broker", "start")
+    assert told.stdout.endswith(f"\n\nexport COOP_BOOTSTRAP=127.0.0.1:{port}\n")
+    assert ("port 9092 is taken" in told.stderr) is (port != 9092)
+    assert "is taken" not in invoke("broker", "start", "--port", str(port)).stderr
+    monkeypatch.setenv("COOP_BOOTSTRAP", f"127.0.0.1:{port}")
+    assert "export" not in invoke("broker", "start").stdout
 
 
 def test_a_broker_that_does_not_run_is_found_missing_and_stopped_without_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path / "state"))
-    assert invoke("broker", "status").exit_code == ExitCode.MISSING
+    told = invoke("broker", "status")
+    assert told.exit_code == ExitCode.MISSING
+    assert told.stdout.endswith(f"\n    {START}\n")
+    assert invoke("broker", "status", "--name", "b").stdout.endswith(f"{START} --name b\n")
     stopped = invoke("broker", "stop", "--name", "other")
     assert (stopped.exit_code, stopped.stdout) == (0, "broker other: none was running\n")
     assert "is not a name" in invoke("broker", "status", "--name", "a b").stderr

@@ -1,0 +1,144 @@
+"""What happens to a member while it runs: the log says what, where, what now, and what helps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.broker import EmbeddedBroker
+from coop_consumer.errors import ExitCode
+from tests.support import stock
+from tests.support.job import Job
+from tests.support.pages import Background
+from tests.support.topics import create_topic
+
+pytestmark = pytest.mark.integration
+
+WORKERS = """
+import os
+import threading
+
+from coop_consumer import Worker
+
+
+class Prints(Worker):
+    def process(self, record):
+        print(f"done {record.offset} in {os.getpid()}\\n", end="", flush=True)
+
+
+class Hangs(Worker):
+    def process(self, record):
+        threading.Event().wait()
+
+
+class Unpaid(Worker):
+    def process(self, record):
+        raise ConnectionRefusedError("db-7:5432")
+"""
+
+Start = Callable[..., Background]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Run a worker on a job: `start(orders, "Hangs", max_attempts=1)`. Gone after the test."""
+    (tmp_path / "mishaps.py").write_text(WORKERS, encoding="utf-8")
+    with ExitStack() as started:
+
+        def run(orders: Job, worker: str, **settings: object) -> Background:
+            given = {**orders.settings, **{it.replace("_", "."): v for it, v in settings.items()}}
+            options = [f"--config={name}={value}" for name, value in given.items()]
+            words = ["run", f"mishaps:{worker}", "--topics", orders.topic, *options]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            line = [sys.executable, "-m", "coop_consumer.cli", *words]
+            found = Background(line, tmp_path, environment)
+            started.callback(found.put_away)
+            return found
+
+        yield run
+
+
+def test_a_handler_that_hangs_is_named_with_its_line(job: Callable[..., Job], start: Start) -> None:
+    orders = job()
+    orders.produce(["a"])
+    run = start(orders, "Hangs", max_processing_ms=1_000)
+    run.wait_for("Set time-outs for its calls, or raise max.processing.ms")
+    assert f"{orders.topic}-0 offset 0 (key b'a'): its handler has run for" in run.printed
+    assert "threading.Event().wait()" in run.printed
+
+
+def test_a_dependency_that_is_away_holds_records_back_and_parks_none(
+    job: Callable[..., Job], start: Start
+) -> None:
+    orders = job()
+    orders.produce(stock.keys_of(100, 100))
+    run = start(orders, "Unpaid")
+    run.wait_for("Look after what the handlers depend on; circuit.share=0 turns this off")
+    assert "ConnectionRefusedError: db-7:5432" in run.printed
+    run.interrupt()
+
+
+def test_a_record_that_is_given_up_is_told_with_the_commands_that_help(
+    job: Callable[..., Job], start: Start
+) -> None:
+    orders = job()
+    orders.produce(["a"])
+    run = start(orders, "Unpaid", max_attempts=1)
+    run.wait_for("Parked: its key waits, others go on")
+    place = f"{orders.group} {orders.topic}-0 0"
+    assert f"coop-consumer retry {place}" in run.printed
+    assert f"coop-consumer skip {place}" in run.printed
+
+
+def test_a_process_that_is_killed_is_replaced(job: Callable[..., Job], start: Start) -> None:
+    orders = job()
+    orders.produce(["a"])
+    run = start(orders, "Prints")
+    run.wait_for("done 0 in ")
+    os.kill(int(run.printed.partition("done 0 in ")[2].split()[0]), signal.SIGKILL)
+    run.wait_for("was killed by SIGKILL")
+    run.wait_for("starting again now")
+    orders.produce(["a"])
+    run.wait_for("done 1 in ")
+    run.interrupt()
+
+
+def test_the_twin_of_a_static_member_takes_its_place(job: Callable[..., Job], start: Start) -> None:
+    orders = job()
+    orders.produce(["a"])
+    first = start(orders, "Prints", group_instance_id="billing-1")
+    first.wait_for("done 0 in ")
+    twin = start(orders, "Prints", group_instance_id="billing-1")
+    assert first.end() == ExitCode.CONFLICT, first.printed
+    assert "another process has joined under this name" in first.printed
+    assert "Give every running process a name of its own" in first.printed
+    orders.produce(["a"])
+    twin.wait_for("done 1 in ")
+    twin.interrupt()
+
+
+def test_a_broker_that_goes_away_is_waited_for(
+    fresh_broker: Callable[..., EmbeddedBroker], group_id: str, start: Start
+) -> None:
+    broker = fresh_broker()
+    client = broker.client_config()
+    create_topic(AdminClient(client), "orders")
+    orders = Job(client, AdminClient(client), group_id, "orders")
+    orders.produce(["a"])
+    run = start(orders, "Prints")
+    run.wait_for("done 0 in ")
+    broker.kill()
+    run.wait_for("no broker answers since")
+    assert "Check that the brokers run, and the network" in run.printed
+    broker.restart()
+    run.wait_for("a broker answers again, after")
+    orders.produce(["a"])
+    run.wait_for("done 1 in ")
+    run.interrupt()

@@ -1,0 +1,129 @@
+"""The walk of a newcomer: each mistake with its message, its exit code, and the way on.
+
+The mistakes are the rows of `tests/support/mistakes.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient
+
+from coop_consumer.broker import EmbeddedBroker
+from coop_consumer.cli.app import app
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.mistakes import FILES, MISTAKES, SECURED, Mistake
+from tests.support.rights import grant
+from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A port that another program has."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield taken.getsockname()[1]
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a newcomer, who has no background broker."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "400")
+    return tmp_path
+
+
+def typed(words: list[str], bootstrap: str | None, folder: Path) -> tuple[int, str]:
+    """The exit code of a command, and all that it has said. `run` is a process, as it stays."""
+    if words[0] != "run":
+        told = CliRunner().invoke(app, words, env={"COOP_BOOTSTRAP": bootstrap})
+        return told.exit_code, told.output
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("COOP_BOOTSTRAP", None)
+    ended = subprocess.run(
+        [sys.executable, "-m", "coop_consumer.cli", *words],
+        cwd=folder,
+        env=environment if bootstrap is None else {**environment, "COOP_BOOTSTRAP": bootstrap},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    return ended.returncode, ended.stdout
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands wait for a broker for 2 s, instead of 10."""
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (2.0,))
+
+
+@pytest.fixture(scope="module")
+def orders(bootstrap: str) -> Iterator[Job]:
+    """A job that is done: no mistake changes it."""
+    name = f"mistakes-{uuid4().hex[:8]}"
+    client = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(dict(client))
+    create_topic(admin, name, 2)
+    job = Job(client, admin, f"{name}-group", name, 2)
+    job.produce(["a", "b", "c"], 0)
+    job.run_to_end()
+    yield job
+    admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda it: it.name.replace(" ", "-"))
+def test_a_mistake_is_told_with_the_way_on(
+    mistake: Mistake, newcomer: Path, orders: Job, port: int
+) -> None:
+    bootstrap = str(orders.client["bootstrap.servers"])
+    names = {"topic": orders.topic, "group": orders.group, "port": port, "bootstrap": bootstrap}
+    code, said = typed(
+        shlex.split(mistake.words.format(**names)),
+        bootstrap if mistake.bootstrap == "" else mistake.bootstrap,
+        newcomer,
+    )
+    assert code == mistake.code, said
+    assert "Traceback" not in said
+    for text in mistake.says:
+        assert text.format(**names) in said, said
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("mistake", SECURED, ids=lambda it: it.name.replace(" ", "-"))
+def test_a_mistake_at_a_secured_broker_is_told_with_the_way_on(
+    mistake: Mistake,
+    newcomer: Path,
+    secured: EmbeddedBroker,
+    root: AdminClient,
+    group_id: str,
+) -> None:
+    create_topic(root, group_id)
+    sees = [] if "to see" in mistake.name else [("TOPIC", group_id, "DESCRIBE")]
+    grant(root, Job(secured.client_config("root"), root, group_id, group_id), sees)
+    login = secured.client_config("ann")
+    for name, settings in (("ann", login), ("wrong", {**login, "sasl.password": "guess"})):
+        lines = "".join(f"{setting}={value}\n" for setting, value in settings.items())
+        (newcomer / f"{name}.properties").write_text(lines)
+    names = {"topic": group_id, "bootstrap": secured.bootstrap_servers}
+    code, said = typed(shlex.split(mistake.words.format(**names)), None, newcomer)
+    assert code == mistake.code, said
+    assert "guess" not in said
+    for text in mistake.says:
+        assert text.format(**names) in said, said

@@ -1,0 +1,64 @@
+"""What README and docs say, pasted block by block by a stranger with an empty home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coop_consumer.broker.jars import cache_home
+from coop_consumer.broker.ports import free_ports
+from tests.support.brokers import own_broker
+from tests.support.pages import PAGES, RUN, PageRun, blocks_of
+from tests.support.stock import eventually
+
+pytestmark = pytest.mark.integration
+
+README, *DOCS = PAGES
+RUNNABLE = [
+    page
+    for page in DOCS
+    if any(it.language in RUN and not it.mark.reason for it in blocks_of(page))
+]
+CACHE = {"COOP_CACHE_DIR": str(cache_home(os.environ))}
+"""The jars that the suite has: a stranger would fetch 44 MB."""
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """A port for the stranger's broker, which is stopped whatever happens."""
+    [port] = free_ports(1)
+    yield port
+    with PageRun(tmp_path, {}, CACHE) as run:
+        run.call("coop-consumer", "broker", "stop")
+
+
+def test_a_stranger_gets_through_readme(tmp_path: Path, port: int) -> None:
+    """With another port: someone may have 9092 here."""
+    ours = {
+        "broker start\n": f"broker start --port {port}\n",
+        "127.0.0.1:9092": f"127.0.0.1:{port}",
+    }
+    with PageRun(tmp_path, ours, CACHE) as run:
+        for block in blocks_of(README):
+            run.run(block)
+        assert f"export COOP_BOOTSTRAP=127.0.0.1:{port}" in run.printed
+        assert run.printed.count("b'customer-7' b'order 7'") == 1
+        eventually(lambda: "b'customer-7' b'one more order'" in run.printed)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A broker for the pages: the names of their topics and groups are fixed."""
+    with own_broker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
+def test_a_stranger_gets_through_a_page(page: Path, tmp_path: Path, address: str) -> None:
+    ours = {"localhost:9092": address}
+    with PageRun(tmp_path, ours, {**CACHE, "COOP_BOOTSTRAP": address}) as run:
+        for block in blocks_of(page):
+            run.run(block)
