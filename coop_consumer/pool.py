@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
-from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.config import Config, ExecutorName, Settings, TopicNames, checked_topics
 from coop_consumer.core.counters import Counters
 from coop_consumer.core.events import CapacityChanged, Fatal
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
@@ -36,7 +36,7 @@ from coop_consumer.signals import (
     in_handler,
     refuse_other_threads,
 )
-from coop_consumer.styles import ExecutorName, checked_executor, refuse_useless
+from coop_consumer.styles import checked_executor, refuse_useless
 from coop_consumer.worker import Context, Worker, checked_outputs, worker_of
 from coop_consumer.worker_side import WorkerSide
 
@@ -88,7 +88,7 @@ class WorkerPool:
     def __init__(
         self,
         worker: type[Worker] | Worker,
-        config: Mapping[str, object] | Config,
+        config: Settings | Mapping[str, object] | Config,
         topics: TopicNames | None = None,
         *,
         workers: int | None = None,

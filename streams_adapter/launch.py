@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from coop_consumer import Config, Worker, forks
-from coop_consumer.config import TopicNames, checked_topics
+from coop_consumer.config import Settings, TopicNames, checked_topics
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
@@ -77,7 +77,7 @@ SCHEMA = (
 def launch_workers(
     spark: SparkSession,
     worker: type[Worker] | Worker,
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     topics: TopicNames | None = None,
     *,
     tasks: int = 16,

@@ -25,7 +25,7 @@ from pyspark import RDD
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.admin.planned import Finished, Measured, Pending, PlannedGroup
-from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.config import Config, Settings, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.status.history import done_within
@@ -78,7 +78,7 @@ class SlicesFailedError(FatalError):
 
 def plan(
     spark: SparkSession,
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     topics: TopicNames | None = None,
     *,
     ranges: int | None = None,

@@ -8,12 +8,15 @@ Room: `coop_consumer`; no Kafka import, no thread.
     contradictions   pairs that exclude each other   roles       what a group uses a topic for
     librdkafka       names that are not ours         security    TLS and logins
     config           the `Config`, with its view for each client
+    placeholders     `${env:...}` and `${file:...}`  hiding      keeps secrets out of errors
     properties_file  the text form                   reference   the table as documentation
+    settings_dict    the names for type checkers     typed_reference   makes it of the table
 """
 
 from coop_consumer.config.choices import (
     AssignorName,
     Balance,
+    ExecutorName,
     Guarantee,
     IsolationLevel,
     LogKeys,
@@ -30,12 +33,14 @@ from coop_consumer.config.librdkafka import SECRETS
 from coop_consumer.config.patterns import sendable
 from coop_consumer.config.properties_file import parse_option, read_config_file
 from coop_consumer.config.settings import TopicNames, checked_topics
+from coop_consumer.config.settings_dict import Settings
 
 __all__ = [
     "SECRETS",
     "AssignorName",
     "Balance",
     "Config",
+    "ExecutorName",
     "Guarantee",
     "IsolationLevel",
     "LogKeys",
@@ -44,6 +49,7 @@ __all__ = [
     "OnFailure",
     "OnOverdue",
     "Ordering",
+    "Settings",
     "Split",
     "TopicNames",
     "UpgradeFrom",

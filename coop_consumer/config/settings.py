@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coop_consumer.config import roles
-from coop_consumer.config.choices import Guarantee, OnFailure
+from coop_consumer.config.choices import ExecutorName, Guarantee, OnFailure
 from coop_consumer.config.contradictions import contradictions
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.sections.failure import FailureSettings
@@ -37,7 +37,7 @@ TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 
 # A dataclass takes the fields of its last base first: the table begins with the group.
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(
+class TypedSettings(
     TimingSettings,
     FailureSettings,
     MemorySettings,
@@ -112,17 +112,9 @@ class Settings(
         """`output.topics`, one by one."""
         return frozenset(_names(self.output_topics)) if self.output_topics else frozenset()
 
-    @property
-    def command_options(self) -> tuple[str, ...]:
-        """Words that `coop-consumer` needs to find this group, without a login."""
-        found = ["--bootstrap", self.bootstrap_servers]
-        if self.progress_topic != SETTINGS["progress.topic"].default:
-            found += ["--config", f"progress.topic={self.progress_topic}"]
-        return tuple(found)
-
-    def workers_on(self, executor: str) -> int:
+    def workers_on(self, executor: ExecutorName) -> int:
         """The default number of a pool's workers, by its executor."""
-        by_executor = {"process": usable_cores(), "inline": 1}
+        by_executor: dict[ExecutorName, int] = {"process": usable_cores(), "inline": 1}
         return self.workers or by_executor.get(executor, _WORKERS)
 
     def capacity_for(self, workers: int) -> int:
@@ -211,5 +203,5 @@ def _names(topics: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in topics.split(","))
 
 
-SETTINGS: dict[str, Setting] = settings_of(Settings)
+SETTINGS: dict[str, Setting] = settings_of(TypedSettings)
 """The table: dotted name → setting, in the order of the documentation."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from coop_consumer.config import Config
-from coop_consumer.config.librdkafka import ALIASES, SECRETS
+from coop_consumer.config.librdkafka import ALIASES
 from coop_consumer.errors import ConfigError, lacking
 from coop_consumer.log_filter import CLIENTS
 
@@ -64,18 +64,20 @@ def making(config: Config) -> Iterator[None]:
     except KafkaException as error:
         if (found := lacking(error)) is not None:
             raise found from error
-        detail = error.args[0].str().strip()
-        set_by_user = dict(config.passed)
-        named = (ALIASES.get(name, name) for name in _WORD.findall(detail))
-        name = next((name for name in named if name in set_by_user), None)
-        if name is None:
-            raise ConfigError(
-                "a setting", f"is refused by librdkafka ({detail})", "Correct it, or leave it out"
-            ) from error
-        value = "***" if name in SECRETS else set_by_user[name]
-        raise ConfigError(
-            name, f"={value} is refused by librdkafka ({detail})", "Correct it, or leave it out"
-        ) from error
+        with config.hiding_secrets():
+            raise _refused(config, error) from error
+
+
+def _refused(config: Config, error: KafkaException) -> ConfigError:
+    detail = error.args[0].str().strip()
+    set_by_user = dict(config.passed)
+    named = (ALIASES.get(name, name) for name in _WORD.findall(detail))
+    name = next((name for name in named if name in set_by_user), None)
+    remedy = "Correct it, or leave it out"
+    if name is None:
+        return ConfigError("a setting", f"is refused by librdkafka ({detail})", remedy)
+    problem = f"={set_by_user[name]} is refused by librdkafka ({detail})"
+    return ConfigError(name, problem, remedy)
 
 
 def look_up_leaders(consumer: Consumer, topic: str, partition: int) -> None:

@@ -27,7 +27,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka import transactor
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.kafka.transaction_client import TransactionClient
-from coop_consumer.styles import ExecutorName
+from coop_consumer.config import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
 from tests.support.job import Job

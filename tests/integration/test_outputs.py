@@ -18,7 +18,7 @@ from coop_consumer.errors import (
     RecordTooLargeError,
     TopicMissingError,
 )
-from coop_consumer.styles import ExecutorName
+from coop_consumer.config import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
