@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from coop_consumer.cli.limits import refuse_too_little_for_a_look
 from coop_consumer.cli.log import LEVELS, set_up_logging
 from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.worker import import_from_here
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
 from coop_consumer.errors import ConfigError
 
@@ -81,7 +82,10 @@ class Connection:
                 "is missing: no broker to ask",
                 f"Give --bootstrap host:port, or set {BOOTSTRAP_VARIABLE}",
             )
-        return Config.from_dict(settings)
+        config = Config.from_dict(settings)
+        if config.oauth_token_provider is not None:
+            import_from_here()
+        return config
 
 
 def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:

@@ -4,7 +4,7 @@ Room: `coop_consumer`; no Kafka import, no thread.
 
     settings         the table of our settings       sections    its rows, a section a module
     setting          one row of the table            choices     its enums
-    patterns         what its texts must look like
+    patterns         what its texts must look like  topic_choice  topics by name and by pattern
     contradictions   pairs that exclude each other   roles       what a group uses a topic for
     librdkafka       names that are not ours         security    TLS and logins
     config           the `Config`, with its view for each client
@@ -32,8 +32,9 @@ from coop_consumer.config.config import Config
 from coop_consumer.config.librdkafka import SECRETS
 from coop_consumer.config.patterns import sendable
 from coop_consumer.config.properties_file import parse_option, read_config_file
-from coop_consumer.config.settings import TopicNames, checked_topics
+from coop_consumer.config.settings import TopicNames, checked_topics, chosen_topics
 from coop_consumer.config.settings_dict import Settings
+from coop_consumer.config.topic_choice import TopicChoice, choice_of, named_only
 
 __all__ = [
     "SECRETS",
@@ -51,9 +52,13 @@ __all__ = [
     "Ordering",
     "Settings",
     "Split",
+    "TopicChoice",
     "TopicNames",
     "UpgradeFrom",
     "checked_topics",
+    "choice_of",
+    "chosen_topics",
+    "named_only",
     "parse_option",
     "read_config_file",
     "sendable",

@@ -90,7 +90,11 @@ class Config(TypedSettings):
         with self.hiding_secrets():
             super().__post_init__()
             passed = dict(self.passed)
-            check_security(passed, both_clients=self.both_clients)
+            check_security(
+                passed,
+                token_provider=self.oauth_token_provider is not None,
+                both_clients=self.both_clients,
+            )
             for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
                 _number(passed, name, 0)
             for name in BOUNDS.keys() & passed.keys():
@@ -300,6 +304,7 @@ class Config(TypedSettings):
         return {
             **keywords,
             **membership_security(passed),
+            **self._provider("sasl_oauth_token_provider"),
             "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "client_id": self.client_id,
             "group_id": self.group_id,
@@ -331,7 +336,12 @@ class Config(TypedSettings):
             "reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS,
             "topic.metadata.refresh.interval.ms": self.metadata_max_age_ms,
             **data_plane_security(dict(self.passed)),
+            **self._provider("oauth.token.provider"),
         }
+
+    def _provider(self, name: str) -> dict[str, Any]:
+        """The provider of login tokens under this name, as text: `kafka.token_login` calls it."""
+        return {} if self.oauth_token_provider is None else {name: self.oauth_token_provider}
 
     def _reader(self) -> dict[str, Any]:
         return {

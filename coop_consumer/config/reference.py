@@ -132,6 +132,11 @@ effect, such as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs
 cache, which `kinit` or `k5start` keeps fresh. GSSAPI needs the package `gssapi` and a librdkafka
 with GSSAPI.
 
+### Login by tokens
+
+With `sasl.mechanism={TOKENS}` a function of yours gives the tokens:
+`oauth.token.provider=module:callable`. [security.md](security.md#login-by-tokens) has an example.
+
 Spark's sinks, and its source without `group.id`, have librdkafka as their only client. They also \
 take `sasl.mechanism={TOKENS}` (with `sasl.oauthbearer.method=oidc`), and these names: \
 {", ".join(f"`{name}`" for name in sorted(LIBRDKAFKA_ALONE))}.

@@ -23,6 +23,7 @@ from coop_consumer.config.sections.sharing import SharingSettings
 from coop_consumer.config.sections.state import StateSettings
 from coop_consumer.config.sections.timing import TimingSettings
 from coop_consumer.config.setting import Setting, settings_of, shown
+from coop_consumer.config.topic_choice import check_pattern, is_pattern, named_only
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 from offsets import Tag
@@ -57,6 +58,8 @@ class TypedSettings(
             raise GroupIdMissingError
         for setting in SETTINGS.values():
             setting.check(getattr(self, setting.field))
+        for name in self.topic_names:
+            check_pattern(name)
         for contradiction in contradictions(self):
             raise contradiction
 
@@ -104,7 +107,7 @@ class TypedSettings(
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """`topics`, one by one; empty if it is not set."""
+        """`topics`, one by one, names and patterns; empty if it is not set."""
         return _names(self.topics) if self.topics else ()
 
     @property
@@ -149,14 +152,14 @@ class TypedSettings(
         """Check that no topic to consume is written by the group, or is Kafka's own.
 
         Args:
-            topics: The topics to consume.
+            topics: The topics to consume; patterns take none of those.
             keyed_state: Whether the worker keeps state.
             outputs: Topics that handlers send to, besides `output.topics`; they may be consumed.
 
         Raises:
             ConfigError: A topic would feed itself, or handlers would write to one of ours.
         """
-        names = list(topics)
+        names = named_only(topics)
         ours = [
             roles.progress(it, self.progress_topic)
             for it in sorted({self.progress_topic, self.progress_log})
@@ -186,17 +189,34 @@ class TypedSettings(
         roles.refuse_two_roles([*ours, roles.output(topic)])
 
 
-def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
+def chosen_topics(topics: Iterable[str]) -> tuple[str, ...]:
     """Topics as an argument gives them, held to what the setting `topics` may hold.
 
     Raises:
-        ConfigError: If they are none, or one is no topic's name, or they are one text: each of its
-            letters would be a topic's name.
+        ConfigError: If they are none, or one is no topic's name and no pattern, or they are one
+            text: each of its letters would be a topic's name.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         remedy = "Give a list of names, of one topic, too: ['orders']"
         raise ConfigError("topics", f"={shown(topics)} is no list of names", remedy)
-    return _names(str(SETTINGS["topics"].parse(list(topics))))
+    names = _names(str(SETTINGS["topics"].parse(list(topics))))
+    for name in names:
+        check_pattern(name)
+    return names
+
+
+def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    """As `chosen_topics`, where topics can only be named.
+
+    Raises:
+        ConfigError: As `chosen_topics`, and for a pattern.
+    """
+    names = chosen_topics(topics)
+    for name in names:
+        if is_pattern(name):
+            problem = f"={shown(name)} is a pattern, and only members of a group follow patterns"
+            raise ConfigError("topics", problem, "Name the topics")
+    return names
 
 
 def _names(topics: str) -> tuple[str, ...]:

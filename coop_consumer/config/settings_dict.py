@@ -18,6 +18,7 @@ Settings = TypedDict(
         "group.instance.id": str | None,
         "client.id": str,
         "host": str | None,
+        "oauth.token.provider": str | None,
         "auto.offset.reset": Literal["earliest", "latest"],
         "isolation.level": Literal["read_committed", "read_uncommitted"],
         "ordering": Literal["key", "partition", "none"],

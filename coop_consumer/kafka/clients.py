@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES
 from coop_consumer.errors import ConfigError, lacking
+from coop_consumer.kafka.token_login import require_token, without_login
 from coop_consumer.log_filter import CLIENTS
 
 _WORD = re.compile(r"[a-z_.]+")
@@ -44,12 +45,16 @@ def check_settings(config: Config) -> None:
     """Make each kind of client once, and close it. 10 ms, 0.2 s with TLS; waits for no broker.
 
     Raises:
-        ConfigError: If a client refuses a setting, or a certificate file cannot be used.
+        ConfigError: If a client refuses a setting, or a certificate file cannot be used; or if
+            the provider of login tokens is missing, or returns none.
+        TokenUnavailableError: If that provider raises, or hangs.
     """
     config.membership()  # its message about a certificate is the clearest
+    require_token(config)
+    quiet = {"log_level": _CRITICAL}
     with making(config):
-        Consumer({"log_level": _CRITICAL, **config.data_plane()}, logger=log).close()
-        Producer({"log_level": _CRITICAL, **config.producer()}, logger=log)
+        Consumer(without_login({**quiet, **config.data_plane()}), logger=log).close()
+        Producer(without_login({**quiet, **config.producer()}), logger=log)
 
 
 @contextmanager
