@@ -197,4 +197,4 @@ _SOURCES: dict[tuple[int, str], TokenSource] = {}
 
 def source_of(provider: str) -> TokenSource:
     """The source of this process for a provider; a forked child has its own."""
-    return _SOURCES.setdefault((os.getpid(), provider), TokenSource(provider))
+    return _SOURCES.setdefault((os.getpid(), provider), TokenSource(provider, call_s=CALL_S))
