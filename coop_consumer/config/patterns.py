@@ -22,7 +22,7 @@ _CHOSEN = rf"({_NAME}|\^[^,]*[^,\s])"
 CHOSEN_TOPICS = Pattern(
     rf"{_CHOSEN}(\s*,\s*{_CHOSEN})*",
     "topic names between commas, each 1 to 249 of the characters a-z A-Z 0-9 . _ -, or a pattern "
-    "that begins with ^",
+    "without a comma that begins with ^",
 )
 TOPIC_TEMPLATE = Pattern(
     r"(?!\.{1,2}$)(?!\{topic\}$)([A-Za-z0-9._-]|\{topic\}){1,249}",

@@ -59,7 +59,7 @@ def resolve(settings: Mapping[str, object]) -> Resolved:
 def _resolved(name: str, value: object) -> tuple[object, bool]:
     match value:
         case str() if "${" in value:
-            reader = _Reader(name, value)
+            reader = _ValueReader(name, value)
             return reader.read(), reader.has_any
         case list() | tuple() if any(isinstance(item, str) and "${" in item for item in value):
             items = [_resolved(name, item) for item in value]
@@ -68,7 +68,7 @@ def _resolved(name: str, value: object) -> tuple[object, bool]:
             return value, False
 
 
-class _Reader:
+class _ValueReader:
     """Reads one value from left to right.
 
     Args:

@@ -75,7 +75,7 @@ class TopicFacts:
     message_max_bytes: int = 0
 
 
-Seen = Callable[[dict[str, TopicFacts | None] | CoopConsumerError], None]
+TopicsSeen = Callable[[dict[str, TopicFacts | None] | CoopConsumerError], None]
 """Takes what a look at topics has found, or why it has failed."""
 
 
@@ -145,7 +145,7 @@ class Topics(AdminCalls):
             TopicMissingError: For the first named topic that does not exist.
             ConfigError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        found = self.describe(choice.named)
+        found = self.describe(choice.named) if choice.named else {}
         if choice.patterns:
             found |= self._existing(choice.among(self.names()) - choice.named)
         return found
@@ -182,7 +182,7 @@ class Topics(AdminCalls):
         for place, future in futures.items():
             future.add_done_callback(partial(told, TopicPartition(place.topic, place.partition)))
 
-    def look_later(self, names: Collection[str], choice: TopicChoice, done: Seen) -> None:
+    def look_later(self, names: Collection[str], choice: TopicChoice, done: TopicsSeen) -> None:
         """Describe these topics (None: the topic does not exist), and what matches a pattern.
 
         `done` is called once, on another thread; with the error if one topic is not visible.
@@ -204,7 +204,7 @@ class Topics(AdminCalls):
         # confluent-kafka has the list of topics only as a call that blocks.
         threading.Thread(target=look, name="coop-topics", daemon=True).start()
 
-    def _look_later(self, names: Collection[str], done: Seen) -> None:
+    def _look_later(self, names: Collection[str], done: TopicsSeen) -> None:
         found: dict[str, TopicFacts | None] = {}
         errors: list[CoopConsumerError] = []
         asked = self.admin.describe_topics(

@@ -37,10 +37,10 @@ class GroupSettings:
         None,
         "The topics of a `WorkerPool` without the argument `topics`: names between commas, or "
         "a list. A name that begins with ^ is a regular expression for the beginning of names: "
-        "topics that match it come and go while the member runs. A `CooperativeConsumer` gets "
-        "them by `subscribe` or `assign`.",
-        "brokers allow no other names; a pattern takes nothing that the group itself writes, and "
-        "no topic that begins with __",
+        "topics that match it come and go while the member runs. It takes nothing that the group "
+        "itself writes, and no topic that begins with __. A `CooperativeConsumer` gets topics by "
+        "`subscribe` or `assign`.",
+        "brokers allow no other names",
         pattern=CHOSEN_TOPICS,
         derived="named in the call",
         listed=True,
