@@ -30,8 +30,8 @@ _REFRESH_SHARE = 0.4
 _PAUSE_MIN_S, _PAUSE_MAX_S = 1.0, 30.0
 _RETRY_SHARE = 0.1
 _REPORT_S = 60.0
-_CALLS_MAX = 4
-"""So many calls of a provider may hang; then nobody calls it until one of them returns."""
+_CALLS_MAX = 16
+"""So many calls of a provider may hang, each on a thread; then one has to return first."""
 _SPARE_S = 0.2
 """A token that ends sooner would be refused on its way."""
 _UNUSED_LIVES, _UNUSED_MIN_S = 2.0, 30.0
@@ -131,9 +131,10 @@ class TokenSource:
     def _pause_s(self) -> float:
         token = self._token
         left_s = 0.0 if token is None else token.expiry_s - time()
-        share = _RETRY_SHARE if self._is_failing else _REFRESH_SHARE
-        pause_s = max(share * left_s, _PAUSE_MIN_S)
-        return min(pause_s, _PAUSE_MAX_S) if self._is_failing else pause_s
+        if not self._is_failing:
+            return max(_REFRESH_SHARE * left_s, _PAUSE_MIN_S)
+        # A call that hangs keeps its thread: the more there are, the later the next one.
+        return max(min(_RETRY_SHARE * left_s, _PAUSE_MAX_S), _PAUSE_MIN_S) * max(self._calls, 1)
 
     def _is_unused(self) -> bool:
         """Whether all clients have gone: each of them asks twice in a token's life."""

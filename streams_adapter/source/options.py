@@ -78,6 +78,7 @@ _ELSEWHERE = {
 _OF_CLIENTS = (
     "bootstrap.servers",
     "client.id",
+    "oauth.token.provider",
     "isolation.level",
     "progress.topic",
     "max.bytes.fetcher.filtering",
