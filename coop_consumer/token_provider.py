@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import TypeGuard
 
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import printable, shortened
@@ -94,9 +95,11 @@ def token_of(answer: object, now_s: float, spec: str) -> LoginToken:
         raise _useless(spec, f"a token that expired {now_s - expiry_s:.0f} s ago")
     if not (principal is None or (isinstance(principal, str) and principal.isprintable())):
         raise _useless(spec, "a principal that is no printable text")
-    if not (extensions is None or _are_extensions(extensions)):
+    if extensions is None:
+        extensions = {}
+    if not _are_extensions(extensions):
         raise _useless(spec, "extensions that are no dict of texts")
-    return LoginToken(value, float(expiry_s), principal or "", dict(extensions or {}))
+    return LoginToken(value, float(expiry_s), principal or "", dict(extensions))
 
 
 def described(error: BaseException) -> str:
@@ -125,7 +128,7 @@ def _is_word(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
-def _are_extensions(given: object) -> bool:
+def _are_extensions(given: object) -> TypeGuard[Mapping[str, str]]:
     return isinstance(given, Mapping) and all(
         isinstance(it, str) and _is_word(it) for pair in given.items() for it in pair
     )

@@ -215,7 +215,7 @@ class MemberRun:
             self._hands.look,
             self._policies.look,
             changed=self._membership.look_at_topics,
-            follow=None if self.alone else self._membership.subscribe,
+            follow=None if isinstance(self._membership, Alone) else self._membership.subscribe,
         )
         self._membership.start()
         self._begin_thread()

@@ -173,6 +173,8 @@ class TopicSide:
         stay = {name: it for name, it in self._facts.items() if name not in gone}
         self._facts = {**stay, **came}
         self._tell(came, self._watch.choice, gone, self._subscribe)
+        if self._changed is not None and came.keys() & set(gone):
+            self._changed()  # the subscription stays the same
 
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         """End the run: it can commit nothing any more."""

@@ -122,21 +122,30 @@ class TopicWatch:
             elif known is None:
                 if facts is not None and self._has_come(name, facts):
                     self.known[name] = came[name] = facts
-            elif facts is None and self.choice.follows(name) is not None:
-                if self._has_gone(name):
-                    del self.known[name]
-                    gone.append(name)
-            elif facts is None:
-                self._note_missing(name)
-            elif not self._is_outdated(facts, known):
-                is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
-                if self._is_back(name) or is_other:
-                    self._former |= {known.id} - {facts.id}
-                    self.known[name] = changed[name] = facts
+            elif self._has_gone(name, facts, known):
+                del self.known[name]
+                gone.append(name)
+                if facts is not None and self._has_come(name, facts):  # another one of the name
+                    self.known[name] = came[name] = facts
+            elif self._is_change(name, facts, known):
+                assert facts is not None, "what is missing is no change yet"
+                self._former |= {known.id} - {facts.id}
+                self.known[name] = changed[name] = facts
         if changed:
             self.listener.on_topics_changed(changed)
         if came or gone:
             self.listener.on_matches_changed(came, gone)
+
+    def _is_change(self, name: str, facts: TopicFacts | None, known: TopicFacts) -> bool:
+        """Whether a topic has another id or more partitions, or exists again."""
+        if facts is None:
+            if self.choice.follows(name) is None:
+                self._note_missing(name)
+            return False
+        if self._is_outdated(facts, known):
+            return False
+        is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
+        return self._is_back(name) or is_other
 
     def _has_come(self, name: str, facts: TopicFacts) -> bool:
         """Whether an unknown topic matches; a look may have been at topics of an earlier choice."""
@@ -149,16 +158,26 @@ class TopicWatch:
         )  # fmt: skip
         return True
 
-    def _has_gone(self, name: str) -> bool:
-        """Whether a topic that matched is missing the second time: another broker may know it."""
-        if name not in self._missing:
+    def _has_gone(self, name: str, facts: TopicFacts | None, known: TopicFacts) -> bool:
+        """Whether a topic that matched is missing the second time, or is another one now.
+
+        The first time another broker may know it.
+        """
+        pattern = self.choice.follows(name)
+        if pattern is None:
+            return False
+        if facts is None and name not in self._missing:
             self._missing.add(name)
             self.due_ms = self._begun_ms + PAUSE_MS
             return False
+        if facts is not None:
+            if facts.id == known.id or self._is_outdated(facts, known):
+                return False
+            self._former.add(known.id)
         self._missing.discard(name)
         log.info(
             "group %s, topic %s: does not exist any more, and is consumed no more. It matched %s",
-            self.group, name, self.choice.follows(name),
+            self.group, name, pattern,
         )  # fmt: skip
         return True
 

@@ -172,7 +172,7 @@ def test_a_look_that_fails_changes_nothing_and_is_told_once(
 
 def test_other_topics_are_watched_once_the_subscription_has_changed(table: Table) -> None:
     table.after(0)
-    table.watch.watch({"bills": OLD})
+    table.watch.watch({"bills": OLD}, TopicChoice(frozenset({"bills"})))
     table.watch.seen({"orders": NEW, "progress": PROGRESS})
     assert table.changes == []
     table.after(INTERVAL_MS)
@@ -262,11 +262,21 @@ def test_what_one_broker_has_missed_stays() -> None:
     assert table.find(bills=None) == []
 
 
-def test_a_match_that_is_made_again_between_two_looks_is_a_change() -> None:
+def test_a_match_that_is_made_again_between_two_looks_has_gone_and_come() -> None:
     table = Patterns()
     table.find(bills=BILLS)
+    assert table.find(bills=NEW) == [({"bills"}, {"bills"})]
+    assert table.find(bills=BILLS) == [], "a broker that knows less"
     assert table.find(bills=NEW) == []
-    assert table.changes == [{"bills": NEW}]
+    assert table.changes == []
+
+
+def test_a_match_that_gets_partitions_is_a_change() -> None:
+    table = Patterns()
+    table.find(bills=BILLS)
+    wider = TopicFacts(BILLS.id, 9)
+    assert table.find(bills=wider) == []
+    assert table.changes == [{"bills": wider}]
 
 
 def test_a_named_topic_that_matches_too_stays_a_named_one(

@@ -73,6 +73,7 @@ class GroupSettings:
         "principal and a dict of extensions may follow. All clients of a process share its tokens.",
         "named by text, it can be imported in other processes, too",
         pattern=CALLABLE,
+        derived="none",
     )
     auto_offset_reset: OffsetReset = setting(
         OffsetReset.EARLIEST,
