@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 CALL_S = 10.0
 """How long a provider may take."""
 
-_REFRESH_SHARE = 0.4
+_REFRESH_SHARE, _TOLD_SHARE = 0.4, 0.3
 _PAUSE_MIN_S, _PAUSE_MAX_S = 1.0, 30.0
 _RETRY_SHARE = 0.1
 _REPORT_S = 60.0
@@ -84,15 +84,15 @@ class TokenSource:
     def for_librdkafka(self, _: str | None = None) -> tuple[str, float, str, dict[str, str]]:
         """What librdkafka's token callback returns; called on threads of its own.
 
-        It asks again at 80 % of the expiry that it is told. So it is told an earlier one: it must
-        have the next token before the present one ends, and looks once a second. An expired token
-        is given, too: if this call failed, librdkafka would not ask again for ten seconds.
+        It asks again at 80 % of the expiry that it is told, and looks once a second. So it is told
+        an earlier one: it must have the next token well before the present one ends. An expired
+        token is given, too: if this call failed, librdkafka would not ask again for ten seconds.
         """
         self._note_use()
         token = self._token
         assert token is not None, "begin() has got one"
         left_s = token.expiry_s - time()
-        told_s = time() + max(0.6 * left_s, _PAUSE_MIN_S)
+        told_s = time() + max(_TOLD_SHARE * left_s, _PAUSE_MIN_S)
         return token.value, told_s, token.principal, dict(token.extensions)
 
     def _is_valid(self, token: LoginToken) -> bool:
