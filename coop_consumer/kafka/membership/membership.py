@@ -47,8 +47,9 @@ _FAILED_LEAVE_MS = 2_000
 
 _CLIENT_LOGS = (
     "kafka.cluster",
-    "kafka.coordinator.base",
+    "kafka.coordinator",
     "kafka.coordinator.consumer",
+    "kafka.coordinator.heartbeat",
     "kafka.net.connection",
     "kafka.net.inet",
     "kafka.net.manager",
