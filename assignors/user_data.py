@@ -71,6 +71,7 @@ class Subscription:
         claims: The tenures it is active in or drains, never what it only waits for.
         supported: The oldest and newest wire version it speaks; it is written in the oldest.
         leaving: It waits for its last handlers only, and gets nothing any more.
+        patterns: By which it subscribes, besides names; for display only.
         loads_unreadable: Of how many claims it said a load that could not be read. Not written.
     """
 
@@ -85,6 +86,7 @@ class Subscription:
     claims: tuple[Claim, ...] = ()
     supported: tuple[int, int] = (1, WIRE_VERSION)
     leaving: bool = False
+    patterns: tuple[str, ...] = ()
     loads_unreadable: int = field(default=0, compare=False)
 
 
@@ -166,10 +168,12 @@ def encode_subscription(subscription: Subscription) -> bytes:
         _write_partition(writer, topics, claim.partition)
         writer.ranges(claim.ranges)
     loads = [claim.load for claim in subscription.claims]
-    if any(loads):  # whoever adds a field behind has to write this one in any case
+    if any(loads) or subscription.patterns:
         writer.uint(len(loads))
         for load in loads:
             writer.data(encode_load(load) if load else b"")
+    if subscription.patterns:  # whoever adds a field behind has to write this one in any case
+        _write_texts(writer, subscription.patterns)
     return writer.message(_SUBSCRIPTION, subscription.supported[0])
 
 
@@ -198,6 +202,7 @@ def decode_subscription(data: bytes) -> Subscription:
         told.append((number, tp, reader.ranges(), draining, epoch))
     loads, loads_unreadable = _read_loads(reader, [ranges for _, _, ranges, _, _ in told])
     claims = [Claim(*one, load) for one, load in zip(told, loads, strict=True)]
+    patterns = () if loads_unreadable else _read_patterns(reader)
     return Subscription(
         name=name,
         incarnation=incarnation,
@@ -210,8 +215,17 @@ def decode_subscription(data: bytes) -> Subscription:
         claims=tuple(claims),
         supported=supported,
         leaving=leaving,
+        patterns=patterns,
         loads_unreadable=loads_unreadable,
     )
+
+
+def _read_patterns(reader: Reader) -> tuple[str, ...]:
+    """By which patterns a member subscribes. Nothing depends on it: what cannot be read is none."""
+    try:
+        return () if reader.is_over() else tuple(_read_texts(reader))
+    except UserDataError:
+        return ()
 
 
 def _read_loads(

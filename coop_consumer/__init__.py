@@ -13,7 +13,7 @@ from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
-    from coop_consumer.config import Config
+    from coop_consumer.config import Config, Settings
     from coop_consumer.consumer import CooperativeConsumer, RangeListener
     from coop_consumer.core.committed import CommittedOffset
     from coop_consumer.core.record import Record
@@ -40,6 +40,7 @@ _HOMES = {
     "Owner": "coop_consumer.owners",
     "RangeListener": "coop_consumer.consumer",
     "Record": "coop_consumer.core.record",
+    "Settings": "coop_consumer.config",
     "TopicPartition": "assignors",
     "Worker": "coop_consumer.worker",
     "WorkerPool": "coop_consumer.pool",
@@ -58,6 +59,7 @@ __all__ = [
     "Owner",
     "RangeListener",
     "Record",
+    "Settings",
     "TopicPartition",
     "Worker",
     "WorkerPool",

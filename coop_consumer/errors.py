@@ -10,6 +10,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     ├── RetriableError                          wait and repeat; the framework already does
     │   ├── BrokerUnreachableError
     │   ├── UnexpectedAnswerError
+    │   ├── TokenUnavailableError
     │   ├── MemberLostError
     │   ├── TransactionAbortedError
     │   ├── TransactionDroppedError
@@ -184,6 +185,21 @@ class UnexpectedAnswerError(RetriableError):
         return (
             f"{self.where}: the broker answered {self.detail!r}. The question is repeated, "
             "and nothing is lost by waiting. If it stays, look into the broker's log at this time."
+        )
+
+
+@dataclass(eq=False)
+class TokenUnavailableError(RetriableError):
+    """The provider of login tokens has raised, or does not return. `detail` says which."""
+
+    provider: str
+    detail: str
+
+    def __str__(self) -> str:
+        return (
+            f"oauth.token.provider={self.provider}: no token to log in with ({self.detail}). "
+            "Nothing was started. See that what the provider asks can be reached from here, then "
+            "start again; give its requests a time-out."
         )
 
 
@@ -701,7 +717,8 @@ class AuthorizationError(SetupError):
             return (
                 f"{self.resource}: the broker refused to authenticate {who}. The work ends here; "
                 "what is not committed comes again, and nothing is lost. Correct the login "
-                "(sasl.mechanism, sasl.username and sasl.password, or the client's certificate), "
+                "(sasl.mechanism, sasl.username and sasl.password, what oauth.token.provider "
+                "returns, or the client's certificate), "
                 "or have the user added at the broker."
             )
         return (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
-from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.config import Config, ExecutorName, Settings, TopicNames, chosen_topics
 from coop_consumer.core.counters import Counters
 from coop_consumer.core.events import CapacityChanged, Fatal
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
@@ -36,7 +36,7 @@ from coop_consumer.signals import (
     in_handler,
     refuse_other_threads,
 )
-from coop_consumer.styles import ExecutorName, checked_executor, refuse_useless
+from coop_consumer.styles import checked_executor, refuse_useless
 from coop_consumer.worker import Context, Worker, checked_outputs, worker_of
 from coop_consumer.worker_side import WorkerSide
 
@@ -58,7 +58,8 @@ class WorkerPool:
     Args:
         worker: The `Worker` subclass (or an instance of it); one instance serves all records.
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
-        topics: What to consume, a list of names; by default what the setting `topics` says.
+        topics: What to consume, a list of names; by default what the setting `topics` says. A name
+            that begins with ^ is a pattern: topics that match it come and go while the pool runs.
         workers: How many records, or batches, are processed at a time; the member's capacity unless
             `capacity` says otherwise. By default what the setting `workers` says, else 64; of
             processes, as many as cores that may be used. `resize` changes it.
@@ -88,7 +89,7 @@ class WorkerPool:
     def __init__(
         self,
         worker: type[Worker] | Worker,
-        config: Mapping[str, object] | Config,
+        config: Settings | Mapping[str, object] | Config,
         topics: TopicNames | None = None,
         *,
         workers: int | None = None,
@@ -105,7 +106,7 @@ class WorkerPool:
         refuse_useless(workers, executor)
         self._parsed = parsed
         self.config = replace(parsed, capacity=parsed.capacity_for(workers))
-        self.topics = parsed.topic_names if topics is None else checked_topics(topics)
+        self.topics = parsed.topic_names if topics is None else chosen_topics(topics)
         if not self.topics:
             raise ConfigError(
                 "topics",
@@ -165,6 +166,7 @@ class WorkerPool:
             state=self._work.transacted,
             seat=self._seat,
             watch=self._work.changelog,
+            outputs=checked_outputs(self.worker),
         )
 
     def _again(self, before: MemberRun) -> MemberRun:
@@ -209,7 +211,7 @@ class WorkerPool:
         if is_closed:
             runs.close()
         try:
-            self._work.set_up(Context(self.config, self.name, self.workers), self.topics)
+            self._work.set_up(Context(self.config, self.name, self.workers), member.matching)
         except BaseException:
             self._runs = None  # nobody waits for the end of what has not begun
             raise

@@ -10,10 +10,11 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from coop_consumer.config import ExecutorName
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerMethodError
 from coop_consumer.log_filter import whatever_a_log_does
-from coop_consumer.styles import ExecutorName, refuse_state, style_of
+from coop_consumer.styles import refuse_state, style_of
 from coop_consumer.worker import Context, Worker, checked_outputs
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from coop_consumer import Config, Worker, forks
-from coop_consumer.config import TopicNames, checked_topics
+from coop_consumer.config import Settings, TopicNames, chosen_topics, named_only
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
@@ -77,7 +77,7 @@ SCHEMA = (
 def launch_workers(
     spark: SparkSession,
     worker: type[Worker] | Worker,
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     topics: TopicNames | None = None,
     *,
     tasks: int = 16,
@@ -136,7 +136,7 @@ def launch_workers(
         raise ConfigError(
             "topics", "is missing: there is nothing to consume", "Set it, or name them here"
         )
-    names = None if topics is None else tuple(checked_topics(topics))
+    names = None if topics is None else tuple(chosen_topics(topics))
     instance = worker_of(worker)
     if instance.keyed_state:
         refuse_state(parsed, "thread")
@@ -175,7 +175,7 @@ def _check_topics(config: Config, names: Sequence[str]) -> None:
     """See on the driver what each task would find, and Spark would try again."""
     topics = Topics(config)
     topics.check_broker()
-    topics.describe(names)
+    topics.describe(named_only(names))  # what matches a pattern may come later
 
 
 def _launch_name(application: str, number: int) -> str:

@@ -25,7 +25,7 @@ from pyspark import RDD
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.admin.planned import Finished, Measured, Pending, PlannedGroup
-from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.config import Config, Settings, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.status.history import done_within
@@ -78,7 +78,7 @@ class SlicesFailedError(FatalError):
 
 def plan(
     spark: SparkSession,
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     topics: TopicNames | None = None,
     *,
     ranges: int | None = None,
@@ -89,7 +89,7 @@ def plan(
     Args:
         spark: A classic session; its driver is this process.
         config: One dict of dotted names, as for members; `group.id` names the group.
-        topics: What to process; by default what the setting `topics` says.
+        topics: What to process, by name; by default what the setting `topics` says.
         ranges: Into how many key ranges to cut each partition; by default as many as make slices of
             about equal bytes, twice as many in all as the session can run tasks. A key that has
             more than its part of the bytes is a slice by itself, or with few others.
@@ -116,11 +116,11 @@ def plan(
     checked_ranges(ranges)
     ends = checked_until(until)
     parsed = Config.from_dict(config)
-    names = parsed.topic_names if topics is None else tuple(checked_topics(topics))
-    if not names:
+    if topics is None and not parsed.topic_names:
         raise ConfigError(
             "topics", "is missing: there is nothing to plan", "Set it, or name them here"
         )
+    names = checked_topics(parsed.topic_names if topics is None else topics)
     context = spark.sparkContext
     with PlannedGroup(parsed) as group:
         pendings = group.look(names, ends)

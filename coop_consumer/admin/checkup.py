@@ -18,7 +18,7 @@ import confluent_kafka
 
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import JavaMissingError, find_java
-from coop_consumer.config import Config
+from coop_consumer.config import Config, choice_of, named_only
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import (
     AuthorizationError,
@@ -129,9 +129,14 @@ class _Checkup:
             with suppress(CoopConsumerError):  # another finding reports it
                 self._inspector.look()
         is_once = has_group and self._config.exactly_once
+        patterns, topics = self._matching(topics)
         checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
             ("broker", partial(self._broker, started)),
             ("topics", partial(self._roles, topics)),
+            *(
+                (f"topics {pattern}", partial(self._pattern, pattern, it))
+                for pattern, it in patterns
+            ),
             *((f"topic {name}", partial(self._topic, name)) for name in topics),
             *((f"topic {name}", partial(self._related_topics, name)) for name in topics),
             *(
@@ -168,6 +173,34 @@ class _Checkup:
         """A finding only if a topic feeds itself."""
         self._config.refuse_circles(topics)
         yield from ()
+
+    def _matching(
+        self, topics: Sequence[str]
+    ) -> tuple[list[tuple[str, list[str] | CoopConsumerError]], list[str]]:
+        """For each pattern what matches it, or why that is not known; and all topics by name."""
+        choice = choice_of(self._config, topics)
+        try:
+            names = self._topics.names() if choice.patterns else []
+        except CoopConsumerError as error:
+            return [(pattern, error) for pattern in choice.patterns], sorted(choice.named)
+        found: dict[str, list[str]] = {pattern: [] for pattern in choice.patterns}
+        for name in names:
+            if (pattern := choice.follows(name)) is not None:
+                found[pattern].append(name)
+        return list(found.items()), [
+            *named_only(topics),
+            *sorted(choice.among(names) - choice.named),
+        ]
+
+    def _pattern(self, pattern: str, found: list[str] | CoopConsumerError) -> Iterator[Finding]:
+        if isinstance(found, CoopConsumerError):
+            raise found
+        where = f"topics {pattern}"
+        if found:
+            yield ok(where, f"matches {', '.join(found)}")
+        else:
+            remedy = "Create a topic, or correct the pattern; members wait until there is one"
+            yield warn(where, "matches no topic that this user may see", remedy)
 
     def _topic(self, name: str) -> Iterator[Finding]:
         shape, allowed = shape_of(self._topics, name), self._topics.allowed(name)

@@ -17,6 +17,7 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.status.seen import Hashing, RecordSeen
 
 _TIMEOUT_S = 3.0
@@ -36,7 +37,7 @@ class RecordReader:
             "fetch.wait.max.ms": 50,
         }
         with making(config):
-            self._consumer = Consumer({**config.data_plane(), **settings})
+            self._consumer = Consumer(logged_in({**config.data_plane(), **settings}))
         self._hashing = hashing
 
     def __enter__(self) -> Self:

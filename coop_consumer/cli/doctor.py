@@ -10,7 +10,7 @@ import click
 from coop_consumer.admin.checkup import check_up
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
-from coop_consumer.config import checked_topics
+from coop_consumer.config import chosen_topics
 from coop_consumer.plain_text import all_printable
 from coop_consumer.status.finding import Finding, Severity, worst_exit_code
 
@@ -42,7 +42,7 @@ def doctor(
     is that of the first one that does. Nothing is changed.
     """
     config = connection.config(group or NO_GROUP)
-    names = checked_topics(topics) if topics else config.topic_names
+    names = chosen_topics(topics) if topics else config.topic_names
     findings = check_up(config, names, has_group=group is not None)
     shown = _as_json(findings) if in_json else _as_lines(findings)
     ctx.exit(worst_exit_code(shown))

@@ -1,8 +1,9 @@
 """What several commands take: where the broker is, how to log in, how much to say.
 
-In: options, `COOP_BOOTSTRAP`, a file of settings. Out: a `Connection`; its `config` makes the same
-checked `Config` that a member has. If a setting is given several times, the first of these counts:
-its own option, `--config`, `--config-file`, the environment.
+In: options, a file of settings, `COOP_CONFIG_FILE`, `COOP_BOOTSTRAP`. Out: a `Connection`; its
+`config` makes the same checked `Config` that a member has. If a setting is given several times, the
+first of these counts: its own option, `--config`, the file, `COOP_BOOTSTRAP`. The file is that of
+`--config-file`; without this option it is that of `COOP_CONFIG_FILE`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from click.core import ParameterSource
 from coop_consumer.cli.limits import refuse_too_little_for_a_look
 from coop_consumer.cli.log import LEVELS, set_up_logging
 from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.worker import import_from_here
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
 from coop_consumer.errors import ConfigError, CoopConsumerError
 
@@ -26,6 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 BOOTSTRAP_VARIABLE = "COOP_BOOTSTRAP"
+FILE_VARIABLE = "COOP_CONFIG_FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,20 @@ class Connection:
         file: A file of settings, if one is named.
         options: Settings of the command line, after the option for the brokers to ask first.
         environment: Brokers to ask first if nothing else names them.
+        is_file_from_environment: Whether `COOP_CONFIG_FILE` names the file.
     """
 
     file: str | None
     options: tuple[tuple[str, str], ...]
     environment: str | None
+    is_file_from_environment: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
         """The same as words of a command line, without what the environment or a secret says."""
-        words = [] if self.file is None else ["--config-file", self.file]
+        words: list[str] = []
+        if self.file is not None and not self.is_file_from_environment:
+            words += ["--config-file", self.file]
         for name, value in self.options:
             if name == "bootstrap.servers":
                 words += ["--bootstrap", value]
@@ -54,7 +61,9 @@ class Connection:
         return tuple(words)
 
     def config(self, group: str | None = None) -> Config:
-        """The checked configuration, of a member of `group`; reads the file, each time.
+        """The checked configuration, of a member of `group`.
+
+        Reads the file each time, and what placeholders of its values name.
 
         Raises:
             ConfigError: If a setting is unknown or wrong, or no broker is named.
@@ -63,7 +72,8 @@ class Connection:
         if self.environment is not None:
             settings["bootstrap.servers"] = self.environment
         if self.file is not None:
-            settings |= read_config_file(self.file)
+            source = f"{FILE_VARIABLE}=" if self.is_file_from_environment else ""
+            settings |= read_config_file(self.file, source)
         settings |= dict(self.options)
         if group is not None:
             settings["group.id"] = group
@@ -73,7 +83,10 @@ class Connection:
                 "is missing: no broker to ask",
                 f"Give --bootstrap host:port, or set {BOOTSTRAP_VARIABLE}",
             )
-        return Config.from_dict(settings)
+        config = Config.from_dict(settings)
+        if config.oauth_token_provider is not None:
+            import_from_here()
+        return config
 
 
 def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:
@@ -96,6 +109,8 @@ def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Call
     @click.option(
         "--config-file",
         metavar="FILE",
+        envvar=FILE_VARIABLE,
+        show_envvar=True,
         help="A .properties file of settings, as Kafka's own tools take.",
     )
     @wraps(command)
@@ -117,12 +132,21 @@ def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Call
 def _connection(
     bootstrap: str | None, options: tuple[str, ...], config_file: str | None
 ) -> Connection:
-    source = click.get_current_context().get_parameter_source("bootstrap")
-    from_environment = source is ParameterSource.ENVIRONMENT
+    from_environment = _is_from_environment("bootstrap")
     named = list(map(parse_option, options))
     if bootstrap is not None and not from_environment:
         named.append(("bootstrap.servers", bootstrap))
-    return Connection(config_file, tuple(named), bootstrap if from_environment else None)
+    return Connection(
+        config_file,
+        tuple(named),
+        bootstrap if from_environment else None,
+        _is_from_environment("config_file"),
+    )
+
+
+def _is_from_environment(parameter: str) -> bool:
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is ParameterSource.ENVIRONMENT
 
 
 def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from coop_consumer.cli.options import Connection
-from coop_consumer.config import Config
+from coop_consumer.config import Config, ExecutorName
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.pool import WorkerPool
 from coop_consumer.signals import TakenSignals
@@ -37,7 +37,7 @@ class Signals:
     pool: WorkerPool
     connection: Connection
     config: Config
-    executor: str
+    executor: ExecutorName
     workers: int | None
 
     def listen(self) -> None:

@@ -20,10 +20,11 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
+from coop_consumer.config import ExecutorName
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.one_core import threads_on_one_core
 from coop_consumer.pool import WorkerPool
-from coop_consumer.styles import EXECUTORS, ExecutorName
+from coop_consumer.styles import EXECUTORS
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,8 @@ def run(
 
     SIGTERM and SIGINT end it in order (exit code 0): running handlers finish, progress is
     committed, the member leaves. A second signal ends it at once (exit code 128 and the signal's
-    number); records in work repeat. On SIGHUP it reads --config-file again and applies "workers".
+    number); records in work repeat. On SIGHUP it reads its file of settings
+    again and applies "workers".
 
     A small parent watches the worker process. If the worker process falls while it is a member, the
     parent starts another one, which takes its place in the group. --no-supervise does without.

@@ -44,10 +44,16 @@ def load_worker(spec: str) -> Worker:
         raise WorkerImportError(spec, problem, f"Correct {class_name}.__init__") from error
 
 
-def _module(spec: str, name: str) -> ModuleType:
+def import_from_here() -> str:
+    """Let modules be imported from the current directory, as `python -m` does; returns its path."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    return here
+
+
+def _module(spec: str, name: str) -> ModuleType:
+    here = import_from_here()
     if (hidden := hidden_in(here)) is not None:
         own, path = hidden
         problem = hides(own, path)

@@ -7,6 +7,10 @@ and compares as the user wrote it.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
+
+ExecutorName: TypeAlias = Literal["thread", "process", "inline"]
+"""What runs handlers; an argument of pools, and no setting."""
 
 
 class Ordering(StrEnum):

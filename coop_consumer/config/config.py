@@ -4,17 +4,20 @@ Room: `coop_consumer.config`; no client, no thread, no broker. In: one dict of d
 confluent-kafka takes it, with this library's own names beside librdkafka's. Out: a frozen `Config`,
 or a `ConfigError` that names the setting; from the `Config`, one dict for each client. A `Config`
 pickles, so a driver can make it and workers elsewhere use it. Values of the machine (host name,
-certificate files) are looked up when a client's dict is made. No secret appears in its `repr`.
+certificate files) are looked up when a client's dict is made, and placeholders when the `Config`
+is made. No secret appears in its `repr`, nor a value that came from a placeholder.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Self
 
+from coop_consumer.config.hiding import HIDDEN, hiding
 from coop_consumer.config.librdkafka import (
     ALIASES,
     BOUNDS,
@@ -27,6 +30,7 @@ from coop_consumer.config.librdkafka import (
     SHARED,
     refusal_of,
 )
+from coop_consumer.config.placeholders import resolve
 from coop_consumer.config.security import (
     Passed,
     check_security,
@@ -34,7 +38,8 @@ from coop_consumer.config.security import (
     membership_security,
 )
 from coop_consumer.config.setting import NUMBER_MAX, Setting, shown, unsendable
-from coop_consumer.config.settings import SETTINGS, Settings
+from coop_consumer.config.settings import SETTINGS, TypedSettings
+from coop_consumer.config.settings_dict import Settings
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 
 PREFETCH_KBYTES = 16_384
@@ -64,8 +69,8 @@ MEMBERSHIP_KEYWORDS = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Config(Settings):
-    """A checked configuration: the typed settings of `Settings`, and librdkafka's as passed.
+class Config(TypedSettings):
+    """A checked configuration: the typed settings of `TypedSettings`, and librdkafka's as passed.
 
     Make one with `Config.from_dict`; `dataclasses.replace` makes a changed one, checked again.
 
@@ -78,19 +83,28 @@ class Config(Settings):
     both_clients: bool = field(default=True)
     """Whether the client of the group membership is made of it, too. False: only librdkafka has to
     understand its security settings."""
+    from_placeholders: frozenset[str] = field(default=frozenset(), compare=False)
+    """The names of the settings whose values came from `${env:...}` or `${file:...}`."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        passed = dict(self.passed)
-        check_security(passed, both_clients=self.both_clients)
-        for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
-            _number(passed, name, 0)
-        for name in BOUNDS.keys() & passed.keys():
-            _check_bound(passed, name)
-        _check_prefetch(passed, self.max_bytes_fetcher_filtering)
+        with self.hiding_secrets():
+            super().__post_init__()
+            passed = dict(self.passed)
+            check_security(
+                passed,
+                token_provider=self.oauth_token_provider is not None,
+                both_clients=self.both_clients,
+            )
+            for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
+                _number(passed, name, 0)
+            for name in BOUNDS.keys() & passed.keys():
+                _check_bound(passed, name)
+            _check_prefetch(passed, self.max_bytes_fetcher_filtering)
 
     @classmethod
-    def from_dict(cls, mapping: Mapping[str, object], *, both_clients: bool = True) -> Self:
+    def from_dict(
+        cls, mapping: Settings | Mapping[str, object], *, both_clients: bool = True
+    ) -> Self:
         """Parse a dict of dotted names; numbers and booleans may be text. O(settings).
 
         Args:
@@ -98,10 +112,13 @@ class Config(Settings):
             both_clients: Whether the client of the group membership is made of it, too. If not,
                 logins and forms of certificates that only librdkafka knows pass.
 
+        `${env:NAME}` and `${file:PATH}` in values are replaced here, once (see `placeholders`).
+
         Raises:
             GroupIdMissingError: Without `group.id`.
             ConfigError: For the first wrong setting: an unknown name (the text has the nearest
-                known one), a name that may not be set, a value out of bounds, a contradiction.
+                known one), a name that may not be set, a value out of bounds, a contradiction, a
+                placeholder for what is not there.
 
         >>> Config.from_dict({"bootstrap.server": "localhost:9092"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
@@ -114,21 +131,28 @@ class Config(Settings):
                 f"is {shown(mapping)}, not a dict of dotted names",
                 'Give a dict such as {"bootstrap.servers": "b:9092", "group.id": "billing"}',
             )
+        named, secret = resolve(_by_first_names(mapping))
         ours: dict[str, Any] = {}
         passed: dict[str, Passed] = {}
-        for name, value in _by_first_names(mapping).items():
-            setting = SETTINGS.get(name)
-            if setting is None:
-                passed |= _passed(name, value, both_clients=both_clients)
-            elif not setting.required or not _is_empty(value):
-                ours[setting.field] = setting.parse(value)
+        with hiding([named[name] for name in secret]):
+            for name, value in named.items():
+                setting = SETTINGS.get(name)
+                if setting is None:
+                    passed |= _passed(name, value, both_clients=both_clients)
+                elif not setting.required or not _is_empty(value):
+                    ours[setting.field] = setting.parse(value)
         if "group_id" not in ours:
             raise GroupIdMissingError
         if "bootstrap_servers" not in ours:
             raise ConfigError(
                 "bootstrap.servers", "is missing: no broker to ask", "Set it to host:port"
             )
-        return cls(**ours, passed=tuple(sorted(passed.items())), both_clients=both_clients)
+        return cls(
+            **ours,
+            passed=tuple(sorted(passed.items())),
+            both_clients=both_clients,
+            from_placeholders=secret,
+        )
 
     @staticmethod
     def describe() -> tuple[Setting, ...]:
@@ -145,6 +169,36 @@ class Config(Settings):
         ours, theirs = dict(self.passed), dict(other.passed)
         names = sorted({*ours, *theirs})
         return differing + [name for name in names if ours.get(name) != theirs.get(name)]
+
+    def is_secret(self, name: str) -> bool:
+        """Whether no text may show the value of a setting."""
+        return name in SECRETS or name in self.from_placeholders
+
+    def hiding_secrets(self) -> AbstractContextManager[None]:
+        """For a block: the errors about settings that it raises show no secret of these."""
+        ours = [
+            getattr(self, SETTINGS[name].field) for name in self.from_placeholders & SETTINGS.keys()
+        ]
+        passed = [value for name, value in self.passed if self.is_secret(name)]
+        return hiding([value for value in (*ours, *passed) if value is not None])
+
+    def refuse_circles(
+        self, topics: Iterable[str], *, keyed_state: bool = False, outputs: Iterable[str] = ()
+    ) -> None:
+        """As `TypedSettings.refuse_circles`; the error shows no secret."""
+        with self.hiding_secrets():
+            super().refuse_circles(topics, keyed_state=keyed_state, outputs=outputs)
+
+    @property
+    def command_options(self) -> tuple[str, ...]:
+        """Words that `coop-consumer` needs to find this group, without a login or a secret."""
+        found = []
+        if "bootstrap.servers" not in self.from_placeholders:
+            found += ["--bootstrap", self.bootstrap_servers]
+        is_default = self.progress_topic == SETTINGS["progress.topic"].default
+        if not (is_default or "progress.topic" in self.from_placeholders):
+            found += ["--config", f"progress.topic={self.progress_topic}"]
+        return tuple(found)
 
     @property
     def transaction_timeout_ms(self) -> int:
@@ -234,6 +288,10 @@ class Config(Settings):
             ConfigError: If a certificate or key file cannot be used.
         """
         assert self.both_clients, "made for librdkafka alone"
+        with self.hiding_secrets():
+            return self._membership()
+
+    def _membership(self) -> dict[str, Any]:
         passed: dict[str, Passed] = {"reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS}
         passed |= dict(self.passed)
         keywords: dict[str, Any] = {
@@ -246,6 +304,7 @@ class Config(Settings):
         return {
             **keywords,
             **membership_security(passed),
+            **self._provider("sasl_oauth_token_provider"),
             "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "client_id": self.client_id,
             "group_id": self.group_id,
@@ -264,8 +323,11 @@ class Config(Settings):
             for setting in SETTINGS.values()
             if setting.required or getattr(self, setting.field) != setting.default
         }
-        hidden = {name: "***" if name in SECRETS else value for name, value in self.passed}
-        return f"Config({', '.join(f'{name}={value}' for name, value in (ours | hidden).items())})"
+        shown_as = {
+            name: HIDDEN if self.is_secret(name) else value
+            for name, value in (*ours.items(), *self.passed)
+        }
+        return f"Config({', '.join(f'{name}={value}' for name, value in shown_as.items())})"
 
     def _connection(self) -> dict[str, Any]:
         return {
@@ -274,7 +336,12 @@ class Config(Settings):
             "reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS,
             "topic.metadata.refresh.interval.ms": self.metadata_max_age_ms,
             **data_plane_security(dict(self.passed)),
+            **self._provider("oauth.token.provider"),
         }
+
+    def _provider(self, name: str) -> dict[str, Any]:
+        """The provider of login tokens under this name, as text: `kafka.token_login` calls it."""
+        return {} if self.oauth_token_provider is None else {name: self.oauth_token_provider}
 
     def _reader(self) -> dict[str, Any]:
         return {

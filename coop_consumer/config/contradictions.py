@@ -11,10 +11,10 @@ from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from coop_consumer.config.settings import Settings
+    from coop_consumer.config.settings import TypedSettings
 
 
-def contradictions(settings: Settings) -> Iterator[ConfigError]:
+def contradictions(settings: TypedSettings) -> Iterator[ConfigError]:
     """An error for each pair of settings that cannot both be meant."""
     s = settings
     if s.heartbeat_interval_ms * 3 >= s.session_timeout_ms:
@@ -72,7 +72,7 @@ def contradictions(settings: Settings) -> Iterator[ConfigError]:
         yield from _with_transactions(s)
 
 
-def _with_transactions(s: Settings) -> Iterator[ConfigError]:
+def _with_transactions(s: TypedSettings) -> Iterator[ConfigError]:
     if s.isolation_level is IsolationLevel.READ_UNCOMMITTED:
         yield ConfigError(
             "isolation.level",

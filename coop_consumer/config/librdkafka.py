@@ -200,9 +200,8 @@ _CALLBACK = Refused(
     "`coop-consumer status` for figures, and Python's logging for errors of the clients",
 )
 _OAUTH = Refused(
-    "OAUTHBEARER is not translated for the group membership, whose client takes a token provider "
-    "object instead",
-    "Use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI, or client certificates over TLS",
+    "only librdkafka would get tokens by it, and not the client of the group membership",
+    "Set oauth.token.provider=module:callable, which serves both clients",
 )
 _SSL_FILES = Refused(
     "the client of the group membership takes keys and certificates from PEM files only",

@@ -18,6 +18,12 @@ TOPIC_NAMES = Pattern(
     rf"{_NAME}(\s*,\s*{_NAME})*",
     "topic names between commas, each 1 to 249 of the characters a-z A-Z 0-9 . _ -",
 )
+_CHOSEN = rf"({_NAME}|\^[^,]*[^,\s])"
+CHOSEN_TOPICS = Pattern(
+    rf"{_CHOSEN}(\s*,\s*{_CHOSEN})*",
+    "topic names between commas, each 1 to 249 of the characters a-z A-Z 0-9 . _ -, or a pattern "
+    "without a comma that begins with ^",
+)
 TOPIC_TEMPLATE = Pattern(
     r"(?!\.{1,2}$)(?!\{topic\}$)([A-Za-z0-9._-]|\{topic\}){1,249}",
     "a topic name, in which {topic} stands for the record's topic",
@@ -27,6 +33,8 @@ CHANGELOG_TEMPLATE = Pattern(
     r"|([A-Za-z0-9._-]|\{group\})+\{topic\}",
     "a topic name with {topic} in it, and more",
 )
+
+CALLABLE = Pattern(r"[^\W\d][\w.]*:[^\W\d][\w.]*", "module:callable")
 
 
 def sendable(topic: str) -> bool:

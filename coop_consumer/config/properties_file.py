@@ -20,8 +20,12 @@ ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
-def read_config_file(path: str | Path) -> dict[str, str]:
+def read_config_file(path: str | Path, source: str = "") -> dict[str, str]:
     """The settings of a UTF-8 `.properties` file, in their order. O(file).
+
+    Args:
+        path: Of the file.
+        source: What named it, for the error that it cannot be read, as in "COOP_CONFIG_FILE=".
 
     Raises:
         ConfigError: If it cannot be read, has a line that is no setting, or sets a name twice; the
@@ -31,7 +35,7 @@ def read_config_file(path: str | Path) -> dict[str, str]:
         text = Path(path).read_text(encoding="utf-8-sig")  # editors on Windows begin with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            str(path), f"cannot be read ({error})", "Name a UTF-8 .properties file"
+            f"{source}{path}", f"cannot be read ({error})", "Name a UTF-8 .properties file"
         ) from error
     settings: dict[str, str] = {}
     for number, line in _logical_lines(text):

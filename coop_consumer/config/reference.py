@@ -56,6 +56,32 @@ config = Config.from_dict({
 - On the command line: `--config name=value`, as often as needed, and `--config-file path` for a
   `.properties` file, the format of Kafka's own tools: `name=value` a line, `#` for comments, a
   backslash at a line end continues in the next line. A literal backslash is written `\\\\`.
+  A command without `--config-file` reads the file that `COOP_CONFIG_FILE` names.
+- The first of these counts: code or `--config`, then `--config-file`, then `COOP_CONFIG_FILE`.
+- For editors and type checkers `coop_consumer.Settings` lists all names:
+  `config: Settings = {"on.failure": "park"}`.
+
+## Secrets from the environment and from files
+
+Any value may have placeholders, in a dict, in a file and on the command line:
+
+```properties
+sasl.username=billing-${env:STAGE}
+sasl.password=${file:/run/secrets/kafka-password}
+ssl.key.password=${file:${env:CREDENTIALS_DIRECTORY}/key-password}
+```
+
+- `${env:NAME}` is what the environment variable holds, `${file:PATH}` what the file holds, without
+  the line end at its end. A relative path begins at the current directory.
+- They are looked up once, when the `Config` is made. What they hold is never looked through again.
+  A missing variable or file is a `ConfigError`, before anything starts.
+- `$${` stands for `${` itself. Any other `${` is an error, as it is most likely a mistake.
+- Numbers, and other values that are no text, have no placeholders. Texts in a list may have some.
+- A value that came from a placeholder is a secret: `***` stands for it in the `repr` of a `Config`
+  and in errors about settings, and no command that is suggested has it. Lines of the log still say
+  of which group, topic, broker or user they tell, wherever these names came from.
+- Spark's tasks look them up where they run (`launch_workers`). Planned jobs and Spark's format look
+  them up on the driver.
 """
 
 CLIENTS = """\
@@ -107,6 +133,11 @@ A setting that works in only one of the clients is refused (below). So is a sett
 effect, such as `sasl.password` under `security.protocol=PLAINTEXT`. GSSAPI logs in from the ticket
 cache, which `kinit` or `k5start` keeps fresh. GSSAPI needs the package `gssapi` and a librdkafka
 with GSSAPI.
+
+### Login by tokens
+
+With `sasl.mechanism={TOKENS}` a function of yours gives the tokens:
+`oauth.token.provider=module:callable`. [security.md](security.md#login-by-tokens) has an example.
 
 Spark's sinks, and its source without `group.id`, have librdkafka as their only client. They also \
 take `sasl.mechanism={TOKENS}` (with `sasl.oauthbearer.method=oidc`), and these names: \

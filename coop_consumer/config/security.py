@@ -26,9 +26,9 @@ Passed = str | int | float
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI")
 TOKENS = "OAUTHBEARER"
-"""Not for members: the client of their membership would need a provider of tokens, an object."""
+MECHANISMS = (*PASSWORD_MECHANISMS, "GSSAPI", TOKENS)
+_PROVIDER = "oauth.token.provider"
 ENDPOINT_CHECKS = ("HTTPS", "NONE")
 TRUTHS = ("TRUE", "FALSE")
 
@@ -43,11 +43,14 @@ SASL_KEYWORDS = {
 """librdkafka's name → kafka-python's, which says "plain" for SCRAM as well."""
 
 
-def check_security(passed: Mapping[str, Passed], *, both_clients: bool = True) -> None:
+def check_security(
+    passed: Mapping[str, Passed], *, token_provider: bool = False, both_clients: bool = True
+) -> None:
     """Check the security settings against each other. Reads no file. O(settings).
 
     Args:
         passed: The settings.
+        token_provider: Whether `oauth.token.provider` is set.
         both_clients: Whether both clients have to understand them, or only librdkafka.
 
     Raises:
@@ -59,9 +62,15 @@ def check_security(passed: Mapping[str, Passed], *, both_clients: bool = True) -
     _choice(passed, "enable.ssl.certificate.verification", TRUTHS, "TRUE")
     _check_own_certificate(passed)
     if "SASL" in protocol:
-        _check_login(passed, both_clients=both_clients)
+        _check_login(passed, token_provider=token_provider, both_clients=both_clients)
     else:
         _check_idle(passed, "sasl.", "SASL_SSL or SASL_PLAINTEXT")
+    if token_provider and not ("SASL" in protocol and _mechanism(passed) == TOKENS):
+        raise ConfigError(
+            _PROVIDER,
+            "is set, but nothing logs in by tokens",
+            f"Set security.protocol=SASL_SSL and sasl.mechanism={TOKENS}, or leave it out",
+        )
     if "SSL" not in protocol:
         _check_idle(passed, "ssl.", "SSL or SASL_SSL")
 
@@ -99,9 +108,8 @@ def _protocol(passed: Mapping[str, Passed]) -> str:
     return _choice(passed, "security.protocol", PROTOCOLS, "PLAINTEXT")
 
 
-def _mechanism(passed: Mapping[str, Passed], *, both_clients: bool = False) -> str:
-    known = MECHANISMS if both_clients else (*MECHANISMS, TOKENS)
-    return _choice(passed, "sasl.mechanism", known, None)
+def _mechanism(passed: Mapping[str, Passed]) -> str:
+    return _choice(passed, "sasl.mechanism", MECHANISMS, None)
 
 
 def _choice(
@@ -118,26 +126,47 @@ def _choice(
     raise ConfigError(name, problem, remedy)
 
 
-def _check_login(passed: Mapping[str, Passed], *, both_clients: bool) -> None:
-    mechanism = _mechanism(passed, both_clients=both_clients)
+def _check_login(passed: Mapping[str, Passed], *, token_provider: bool, both_clients: bool) -> None:
+    mechanism = _mechanism(passed)
     if mechanism in PASSWORD_MECHANISMS:
         for name in ("sasl.username", "sasl.password"):
             if not passed.get(name):
                 raise ConfigError(name, f"is missing: {mechanism} logs in by it", f"Set {name}")
-    if mechanism == TOKENS:
+    if mechanism == TOKENS and token_provider:
+        _check_one_source(passed)
+    elif mechanism == TOKENS and both_clients:
+        raise ConfigError(
+            _PROVIDER,
+            f"is missing: {TOKENS} logs in by tokens, and nobody would give any",
+            f"Set {_PROVIDER}=module:callable, a function that returns (token, expiry in Unix "
+            "seconds)",
+        )
+    elif mechanism == TOKENS:
         _check_token_source(passed)
 
 
+def _check_one_source(passed: Mapping[str, Passed]) -> None:
+    """Two sources of tokens contradict each other."""
+    for name in passed:
+        if name.startswith(("sasl.oauthbearer.", "enable.sasl.oauthbearer.")):
+            raise ConfigError(
+                name,
+                f"is set beside {_PROVIDER}: librdkafka would get tokens by itself",
+                "Leave one of the two out",
+            )
+
+
 def _check_token_source(passed: Mapping[str, Passed]) -> None:
-    """Only librdkafka itself can ask for tokens here: a callback would be an object."""
+    """See that librdkafka can ask for tokens by itself."""
     method, unsecured = "sasl.oauthbearer.method", "enable.sasl.oauthbearer.unsecure.jwt"
     by_oidc = _choice(passed, method, ("OIDC", "DEFAULT"), "DEFAULT") == "OIDC"
     if not by_oidc and _choice(passed, unsecured, TRUTHS, "FALSE") == "FALSE":
         raise ConfigError(
             method,
             "is not oidc: nobody would ask for tokens",
-            f"Set {method}=oidc with sasl.oauthbearer.token.endpoint.url, "
-            "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
+            f"Set {_PROVIDER}=module:callable, or {method}=oidc with "
+            "sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and "
+            "sasl.oauthbearer.client.secret",
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coop_consumer.config import roles
-from coop_consumer.config.choices import Guarantee, OnFailure
+from coop_consumer.config.choices import ExecutorName, Guarantee, OnFailure
 from coop_consumer.config.contradictions import contradictions
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.sections.failure import FailureSettings
@@ -23,6 +23,7 @@ from coop_consumer.config.sections.sharing import SharingSettings
 from coop_consumer.config.sections.state import StateSettings
 from coop_consumer.config.sections.timing import TimingSettings
 from coop_consumer.config.setting import Setting, settings_of, shown
+from coop_consumer.config.topic_choice import check_pattern, is_pattern, named_only
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, GroupIdMissingError
 from offsets import Tag
@@ -37,7 +38,7 @@ TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 
 # A dataclass takes the fields of its last base first: the table begins with the group.
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(
+class TypedSettings(
     TimingSettings,
     FailureSettings,
     MemorySettings,
@@ -57,6 +58,8 @@ class Settings(
             raise GroupIdMissingError
         for setting in SETTINGS.values():
             setting.check(getattr(self, setting.field))
+        for name in self.topic_names:
+            check_pattern(name)
         for contradiction in contradictions(self):
             raise contradiction
 
@@ -104,7 +107,7 @@ class Settings(
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """`topics`, one by one; empty if it is not set."""
+        """`topics`, one by one, names and patterns; empty if it is not set."""
         return _names(self.topics) if self.topics else ()
 
     @property
@@ -112,17 +115,9 @@ class Settings(
         """`output.topics`, one by one."""
         return frozenset(_names(self.output_topics)) if self.output_topics else frozenset()
 
-    @property
-    def command_options(self) -> tuple[str, ...]:
-        """Words that `coop-consumer` needs to find this group, without a login."""
-        found = ["--bootstrap", self.bootstrap_servers]
-        if self.progress_topic != SETTINGS["progress.topic"].default:
-            found += ["--config", f"progress.topic={self.progress_topic}"]
-        return tuple(found)
-
-    def workers_on(self, executor: str) -> int:
+    def workers_on(self, executor: ExecutorName) -> int:
         """The default number of a pool's workers, by its executor."""
-        by_executor = {"process": usable_cores(), "inline": 1}
+        by_executor: dict[ExecutorName, int] = {"process": usable_cores(), "inline": 1}
         return self.workers or by_executor.get(executor, _WORKERS)
 
     def capacity_for(self, workers: int) -> int:
@@ -157,14 +152,14 @@ class Settings(
         """Check that no topic to consume is written by the group, or is Kafka's own.
 
         Args:
-            topics: The topics to consume.
+            topics: The topics to consume; patterns take none of those.
             keyed_state: Whether the worker keeps state.
             outputs: Topics that handlers send to, besides `output.topics`; they may be consumed.
 
         Raises:
             ConfigError: A topic would feed itself, or handlers would write to one of ours.
         """
-        names = list(topics)
+        names = named_only(topics)
         ours = [
             roles.progress(it, self.progress_topic)
             for it in sorted({self.progress_topic, self.progress_log})
@@ -194,22 +189,39 @@ class Settings(
         roles.refuse_two_roles([*ours, roles.output(topic)])
 
 
-def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
+def chosen_topics(topics: Iterable[str]) -> tuple[str, ...]:
     """Topics as an argument gives them, held to what the setting `topics` may hold.
 
     Raises:
-        ConfigError: If they are none, or one is no topic's name, or they are one text: each of its
-            letters would be a topic's name.
+        ConfigError: If they are none, or one is no topic's name and no pattern, or they are one
+            text: each of its letters would be a topic's name.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
         remedy = "Give a list of names, of one topic, too: ['orders']"
         raise ConfigError("topics", f"={shown(topics)} is no list of names", remedy)
-    return _names(str(SETTINGS["topics"].parse(list(topics))))
+    names = _names(str(SETTINGS["topics"].parse(list(topics))))
+    for name in names:
+        check_pattern(name)
+    return names
+
+
+def checked_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    """As `chosen_topics`, where topics can only be named.
+
+    Raises:
+        ConfigError: As `chosen_topics`, and for a pattern.
+    """
+    names = chosen_topics(topics)
+    for name in names:
+        if is_pattern(name):
+            problem = f"={shown(name)} is a pattern, and only members of a group follow patterns"
+            raise ConfigError("topics", problem, "Name the topics")
+    return names
 
 
 def _names(topics: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in topics.split(","))
 
 
-SETTINGS: dict[str, Setting] = settings_of(Settings)
+SETTINGS: dict[str, Setting] = settings_of(TypedSettings)
 """The table: dotted name → setting, in the order of the documentation."""

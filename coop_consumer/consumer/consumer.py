@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.arguments import instance, shares
-from coop_consumer.config import Config, TopicNames, checked_topics
+from coop_consumer.config import Config, TopicNames, chosen_topics
 from coop_consumer.consumer.consumption import Consumption
 from coop_consumer.consumer.listener import RangeListener
 from coop_consumer.consumer.records import ConsumerRecords
@@ -60,15 +60,16 @@ class CooperativeConsumer(ConsumerRecords):
         progress is kept.
 
         Args:
-            topics: A list of names, at least one.
+            topics: A list of names, at least one. A name that begins with ^ is a pattern: topics
+                that match it come and go while the member runs.
             listener: Hears which ranges come and go; the one before stays if none is given.
 
         Raises:
             MisuseError: If `assign` was called, or the consumer is closed.
-            ConfigError: If `topics` are no names; patterns are not followed.
+            ConfigError: If `topics` are no names.
             CoopConsumerError: Where the broker, a topic or a right is missing; nothing has changed.
         """
-        names = checked_topics(topics)
+        names = chosen_topics(topics)
         if listener is not None:
             instance("subscribe()", listener, RangeListener)
         self.config.refuse_circles(names)

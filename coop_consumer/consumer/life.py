@@ -16,7 +16,7 @@ from typing import Self
 
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.consumer.consumption import NEW_ONE, Consumption
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.signals import elsewhere, in_handler
@@ -34,7 +34,7 @@ class ConsumerLife:
         config: One dict of dotted names, librdkafka's and ours, or a `Config`.
     """
 
-    def __init__(self, config: Mapping[str, object] | Config) -> None:
+    def __init__(self, config: Settings | Mapping[str, object] | Config) -> None:
         parsed = config if isinstance(config, Config) else Config.from_dict(config)
         self.config = replace(parsed, capacity=parsed.capacity_for(1))
         self._lock = threading.Lock()  # of begin and end

@@ -16,11 +16,11 @@ from coop_consumer.core.actions import Level
 from coop_consumer.errors import DataLossError, TopicRecreatedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from assignors import TopicPartition
     from coop_consumer.core.closing import Closing
-    from coop_consumer.core.events import OutOfRange
+    from coop_consumer.core.events import OutOfRange, TopicsKnown
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import MemberState, Partition
     from coop_consumer.core.streams import Streams
@@ -65,18 +65,26 @@ class DataLoss:
             partition.agreement.cut_off(epoch, offset)
             self.handover.begin_again(partition)
 
-    def topics_known(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
-        """These are the topics now: a topic that was made again under its name has no past."""
-        state = self.state
+    def topics_known(self, event: TopicsKnown) -> None:
+        """These are the topics now: a topic that was made again under its name has no past.
+
+        If the member had left it before, nothing is lost by that: it has come, as a new one.
+        """
+        state, topics = self.state, event.topics
+        state.topics_left |= event.left
+        state.membership.patterns = event.patterns
         again = [
             t for t, (id_, _) in topics.items() if t in state.topics and id_ != state.topics[t][0]
         ]
         state.topics.update(topics)
+        had_left = state.topics_left & topics.keys()
+        state.topics_left -= had_left
         for topic in sorted(again):
             partitions = [p for tp, p in sorted(state.partitions.items()) if tp.topic == topic]
             for partition in partitions:
                 self._inherit_nothing(partition)
-            self._stops(TopicRecreatedError(topic, state.config.on_data_loss))
+            if topic not in had_left:
+                self._stops(TopicRecreatedError(topic, state.config.on_data_loss))
 
     def _stops(self, error: CoopConsumerError, more: str = "") -> bool:
         """Report a loss; returns whether the member ends by it."""

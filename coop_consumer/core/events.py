@@ -23,9 +23,15 @@ from offsets import Committed, LogRecord
 
 
 class TopicsKnown(NamedTuple):
-    """The topics as the broker describes them now: id and number of partitions."""
+    """The topics as the broker describes them now: id and number of partitions.
+
+    `left` names topics that this member consumes no more: it subscribes to others, or they matched
+    a pattern and are gone. `patterns` are those by which it subscribes now.
+    """
 
     topics: Mapping[str, tuple[bytes, int]]
+    left: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,7 @@ class MemberCore:
     def _handle_rare(self, event: events.Event) -> None:
         match event:
             case events.TopicsKnown():
-                self.data_loss.topics_known(event.topics)
+                self.data_loss.topics_known(event)
                 if self._static:
                     self.announcing.announce_everywhere()
             case events.CommittedRead():

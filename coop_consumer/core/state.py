@@ -364,8 +364,8 @@ class OwnMembership:
     """How this run of a member stands in its group.
 
     Written by `assignments` (`metadata`, `members`, `live`, `joining`, `alone`), `orders` (the
-    generations), `closing` (`closing`, `left`), `failures` and `orders` (`stop`), and the core
-    (`capacity`). `MemberState.rejoin` counts the `nonce`.
+    generations), `closing` (`closing`, `left`), `failures` and `orders` (`stop`), `data_loss`
+    (`patterns`), and the core (`capacity`). `MemberState.rejoin` counts the `nonce`.
 
     Attributes:
         capacity: How many records are processed at a time; its weight in the group.
@@ -380,6 +380,7 @@ class OwnMembership:
         stop: Why the group stops, if it does.
         alone: The user assigns ranges itself; there is no group membership.
         nonce: Tells one JoinGroup from the one before, so that the leader plans anew.
+        patterns: By which it subscribes, besides names.
     """
 
     capacity: int
@@ -394,6 +395,7 @@ class OwnMembership:
     stop: Stop | None = None
     alone: bool = False
     nonce: int = 0
+    patterns: tuple[str, ...] = ()
 
     @property
     def generation(self) -> int:
@@ -460,8 +462,8 @@ class MemberState(OwnRun):
     """All a member knows.
 
     Written by the core (`now_ms`, and `actions` once they are handed out) and `data_loss`
-    (`topics`). All parts append `actions`. `partition` and `view_of` add partitions and views.
-    Each of the other values names its writers.
+    (`topics`, `topics_left`). All parts append `actions`. `partition` and `view_of` add partitions
+    and views. Each of the other values names its writers.
 
     Attributes:
         now_ms: The time of the event that is handled.
@@ -469,6 +471,7 @@ class MemberState(OwnRun):
         load: What it has taken in, and holds back.
         record_size: What the log takes of one record.
         topics: Id and number of partitions by name.
+        topics_left: Those that this member consumes no more.
         partitions: What it holds, waits for, or leads.
         views: The progress log's partitions, by number, as far as they are read.
         actions: What the event that is handled has brought about so far.
@@ -480,6 +483,7 @@ class MemberState(OwnRun):
     load: Load = field(default_factory=Load)
     record_size: RecordSize = field(default_factory=RecordSize)
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    topics_left: set[str] = field(default_factory=set)
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     views: dict[int, LogView] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)

@@ -53,6 +53,7 @@ def subscription_of(state: MemberState, contract: str, claims: tuple[Claim, ...]
             nonce=state.membership.nonce,
             stop=state.membership.stop.text() if state.membership.stop else "",
             leaving=state.membership.closing,
+            patterns=state.membership.patterns,
             claims=claims,
         )
     )

@@ -25,6 +25,7 @@ from coop_consumer.errors import (
     UnexpectedAnswerError,
 )
 from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.token_login import logged_in, require_token
 from coop_consumer.kafka.translate import translated
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class AdminCalls:
     def _new_admin(self) -> AdminClient:
         # A failure is an error of the call. librdkafka would also print it, 20 times a second while
         # no broker answers.
-        return AdminClient({"log_level": _CRITICAL, **self._config.admin()})
+        return AdminClient(logged_in({"log_level": _CRITICAL, **self._config.admin()}))
 
     @property
     def admin(self) -> AdminClient:
@@ -85,7 +86,9 @@ class AdminCalls:
         Raises:
             BrokerUnreachableError: If no broker answered in time.
             AuthorizationError: If the login was refused.
+            ConfigError, TokenUnavailableError: If there is no token to log in with.
         """
+        require_token(self._config)
         refusals: list[KafkaError] = []
         # librdkafka reports a refused login only to a callback of a polled client. The running
         # client is not polled, so use clients of our own: a new one each time, see `successor`.
@@ -94,7 +97,7 @@ class AdminCalls:
         deadline, told = time.monotonic() + timeout_s, False
         while True:
             left_s = deadline - time.monotonic()
-            probe = AdminClient(settings)
+            probe = AdminClient(logged_in(settings))
             try:
                 probe.list_topics(OFFSETS_TOPIC, timeout=min(max(left_s, 0.1), _PROBE_S))
             except KafkaException as error:

@@ -8,10 +8,17 @@ from typing import Any
 from kafka.admin import KafkaAdminClient
 from kafka.cluster import CoordinatorType
 
+from coop_consumer.kafka.membership_login import logged_in_membership
+
 
 def for_admin(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those settings that the admin client knows; it refuses others."""
-    return {name: it for name, it in settings.items() if name in KafkaAdminClient.DEFAULT_CONFIG}
+    """Those settings that the admin client knows; it refuses others.
+
+    Raises:
+        ConfigError, TokenUnavailableError: There is no token to log in with.
+    """
+    known = {name: it for name, it in settings.items() if name in KafkaAdminClient.DEFAULT_CONFIG}
+    return logged_in_membership(known)
 
 
 def forget_coordinator(client: KafkaAdminClient, group: str) -> None:

@@ -35,6 +35,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.clients import close_aside, log, successor
 from coop_consumer.kafka.coordinator import ask_coordinator, committed_at, description_of
 from coop_consumer.kafka.membership import Offsets, OffsetsFound
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from offsets import Committed
@@ -118,7 +119,7 @@ class Alone:
         self._lock = Lock()  # guards the end of the look-up thread
 
     def _new_consumer(self) -> Consumer:
-        return Consumer(self._config.progress_reader(), logger=log)
+        return Consumer(logged_in(self._config.progress_reader()), logger=log)
 
     def start(self) -> None:
         """Do nothing: there is no group to join."""

@@ -19,8 +19,9 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from coop_consumer.config import Config
-from coop_consumer.config.librdkafka import ALIASES, SECRETS
+from coop_consumer.config.librdkafka import ALIASES
 from coop_consumer.errors import ConfigError, lacking
+from coop_consumer.kafka.token_login import require_token, without_login
 from coop_consumer.log_filter import CLIENTS
 
 _WORD = re.compile(r"[a-z_.]+")
@@ -44,12 +45,16 @@ def check_settings(config: Config) -> None:
     """Make each kind of client once, and close it. 10 ms, 0.2 s with TLS; waits for no broker.
 
     Raises:
-        ConfigError: If a client refuses a setting, or a certificate file cannot be used.
+        ConfigError: If a client refuses a setting, or a certificate file cannot be used; or if
+            the provider of login tokens is missing, or returns none.
+        TokenUnavailableError: If that provider raises, or hangs.
     """
     config.membership()  # its message about a certificate is the clearest
+    require_token(config)
+    quiet = {"log_level": _CRITICAL}
     with making(config):
-        Consumer({"log_level": _CRITICAL, **config.data_plane()}, logger=log).close()
-        Producer({"log_level": _CRITICAL, **config.producer()}, logger=log)
+        Consumer(without_login({**quiet, **config.data_plane()}), logger=log).close()
+        Producer(without_login({**quiet, **config.producer()}), logger=log)
 
 
 @contextmanager
@@ -64,18 +69,20 @@ def making(config: Config) -> Iterator[None]:
     except KafkaException as error:
         if (found := lacking(error)) is not None:
             raise found from error
-        detail = error.args[0].str().strip()
-        set_by_user = dict(config.passed)
-        named = (ALIASES.get(name, name) for name in _WORD.findall(detail))
-        name = next((name for name in named if name in set_by_user), None)
-        if name is None:
-            raise ConfigError(
-                "a setting", f"is refused by librdkafka ({detail})", "Correct it, or leave it out"
-            ) from error
-        value = "***" if name in SECRETS else set_by_user[name]
-        raise ConfigError(
-            name, f"={value} is refused by librdkafka ({detail})", "Correct it, or leave it out"
-        ) from error
+        with config.hiding_secrets():
+            raise _refused(config, error) from error
+
+
+def _refused(config: Config, error: KafkaException) -> ConfigError:
+    detail = error.args[0].str().strip()
+    set_by_user = dict(config.passed)
+    named = (ALIASES.get(name, name) for name in _WORD.findall(detail))
+    name = next((name for name in named if name in set_by_user), None)
+    remedy = "Correct it, or leave it out"
+    if name is None:
+        return ConfigError("a setting", f"is refused by librdkafka ({detail})", remedy)
+    problem = f"={set_by_user[name]} is refused by librdkafka ({detail})"
+    return ConfigError(name, problem, remedy)
 
 
 def look_up_leaders(consumer: Consumer, topic: str, partition: int) -> None:

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer
 
 from coop_consumer.kafka.clients import Silence
 from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.token_login import logged_in
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class Consuming(ABC):
             log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
 
     def _new_consumer(self, changed: Mapping[str, Any] | None = None) -> Consumer:
-        return Consumer({**self._settings, **(changed or {})}, logger=client_log)
+        return Consumer(logged_in({**self._settings, **(changed or {})}), logger=client_log)
 
     def _run(self) -> None:
         try:

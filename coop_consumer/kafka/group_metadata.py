@@ -16,6 +16,7 @@ from coop_consumer.core.events import NO_MEMBER, GroupMetadata
 from coop_consumer.errors import ClientVersionError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.token_login import without_login
 
 _VERSION = b"CGMDv2:"
 _NONE, _SOME = b"\x01", b"\x00"
@@ -47,7 +48,7 @@ def check_encoding(config: Config) -> None:
         ConfigError: For a setting that it refuses.
     """
     with making(config):
-        consumer = Consumer(config.data_plane(), logger=client_log)
+        consumer = Consumer(without_login(config.data_plane()), logger=client_log)
     try:
         theirs = consumer.consumer_group_metadata()
     finally:

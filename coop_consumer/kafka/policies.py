@@ -25,6 +25,7 @@ from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, Topi
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
 from offsets import (
     CorruptRecordError,
@@ -70,7 +71,7 @@ class PolicyLog:
         if now_s > self._read_s + _TOMBSTONES_STAY_S:
             self._forget()
         with making(self._config):
-            consumer = Consumer(self._config.progress_reader(), logger=client_log)
+            consumer = Consumer(logged_in(self._config.progress_reader()), logger=client_log)
         try:
             low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
             if end < self._position:  # truncated, or created again

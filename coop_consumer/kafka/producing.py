@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coop_consumer.kafka.clients import Silence, successor
 from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.token_login import logged_in
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Producing:
         self._thread.start()
 
     def _new(self) -> Producer:
-        return Producer(self.settings, logger=client_log)
+        return Producer(logged_in(self.settings), logger=client_log)
 
     @contextmanager
     def producer(self) -> Iterator[Producer]:

@@ -294,11 +294,10 @@ class ProgressReader(Consuming):
         records: dict[int, list[LogRecord]] = {}
         for message in messages:
             error, number, offset = message.error(), message.partition(), message.offset()
-            assert number is not None, "a message without a partition"
+            reading = self._readings.get(-1 if number is None else number)
+            if number is None or reading is None or not reading.assigned:
+                continue  # or an error of a connection: librdkafka tries again
             assert offset is not None, "a message without an offset"
-            reading = self._readings.get(number)
-            if reading is None or not reading.assigned:
-                continue
             if error is None:
                 if offset < reading.position:
                     continue

@@ -32,6 +32,7 @@ from coop_consumer.kafka.admin_calls import OFFSETS_TOPIC
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Publisher:
         own = replace(config, group_id=self._group, isolation_level=IsolationLevel.READ_COMMITTED)
         settings = _settings(own, name)
         with making(config):
-            self._producer: Any = Producer(settings, logger=client_log)
+            self._producer: Any = Producer(logged_in(settings), logger=client_log)
             self._consumer: Any = _silent_member(own)
         self._failure: CoopConsumerError | None = None
         self._delivered = self._reports()
@@ -366,7 +367,7 @@ def _settings(config: Config, name: str) -> dict[str, Any]:
 
 def _silent_member(config: Config) -> Consumer:
     """A Consumer that reads the group's offsets and stands for it in a transaction; never joins."""
-    return Consumer(config.data_plane(), logger=client_log)
+    return Consumer(logged_in(config.data_plane()), logger=client_log)
 
 
 def _retried(call: Callable[[float], T], patience_s: float = PATIENCE_S) -> T:

@@ -21,6 +21,7 @@ from coop_consumer.errors import BrokerUnreachableError, DataLossError, LogBlock
 from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import prefetching_fewer, waiting_messages
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
 from offsets import OffsetRange
 
@@ -90,7 +91,7 @@ class _SliceReader:
         self._assign()
 
     def _new_consumer(self) -> Consumer:
-        return Consumer(self._settings, logger=client_log)
+        return Consumer(logged_in(self._settings), logger=client_log)
 
     def _assign(self) -> None:
         self._consumer.assign([Place(self._tp.topic, self._tp.partition, self.next_offset)])
@@ -196,7 +197,8 @@ class _SliceReader:
         tp, place = self._tp, Place(self._tp.topic, self._tp.partition)
         with making(self._config):  # it sees what is undecided, too
             asker = Consumer(
-                {**self._settings, "isolation.level": "read_uncommitted"}, logger=client_log
+                logged_in({**self._settings, "isolation.level": "read_uncommitted"}),
+                logger=client_log,
             )
         try:
             _, readable = self._consumer.get_watermark_offsets(place, _ANSWER_S)

@@ -19,6 +19,7 @@ from coop_consumer.kafka.clients import Silence, making, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.log_end import offset_of
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
 from coop_consumer.kafka.translate import translated
 
@@ -54,7 +55,7 @@ class Tail:
         self._consumer = forks.Shut("this call", self._reader)  # type: ignore[assignment]
 
     def _new_consumer(self) -> Consumer:
-        return Consumer(self._config.data_plane(), logger=client_log)
+        return Consumer(logged_in(self._config.data_plane()), logger=client_log)
 
     def _assign(self) -> None:
         places = [Place(tp.topic, tp.partition, offset) for tp, offset in self.positions.items()]

@@ -7,9 +7,11 @@ futures for a running member. `own_topics` creates and checks our own topics.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -23,7 +25,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from assignors import TopicPartition
-from coop_consumer.config import sendable
+from coop_consumer.config import TopicChoice, sendable
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import (
     AuthorizationError,
@@ -31,6 +33,7 @@ from coop_consumer.errors import (
     ConfigError,
     CoopConsumerError,
     TopicMissingError,
+    UnexpectedAnswerError,
 )
 from coop_consumer.kafka.admin_calls import (
     AGREE_WITHIN_S,
@@ -70,6 +73,10 @@ class TopicFacts:
     partitions: int
     replication: int = 1
     message_max_bytes: int = 0
+
+
+TopicsSeen = Callable[[dict[str, TopicFacts | None] | CoopConsumerError], None]
+"""Takes what a look at topics has found, or why it has failed."""
 
 
 class Topics(AdminCalls):
@@ -131,6 +138,18 @@ class Topics(AdminCalls):
         except TopicMissingError:
             return None
 
+    def chosen(self, choice: TopicChoice) -> dict[str, TopicFacts]:
+        """The topics of a choice: each that is named, and those that match a pattern now.
+
+        Raises:
+            TopicMissingError: For the first named topic that does not exist.
+            ConfigError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        found = self.describe(choice.named) if choice.named else {}
+        if choice.patterns:
+            found |= self._existing(choice.among(self.names()) - choice.named)
+        return found
+
     def ends_later(
         self,
         partitions: Collection[TopicPartition],
@@ -163,15 +182,29 @@ class Topics(AdminCalls):
         for place, future in futures.items():
             future.add_done_callback(partial(told, TopicPartition(place.topic, place.partition)))
 
-    def look_later(
-        self,
-        names: Collection[str],
-        done: Callable[[dict[str, TopicFacts | None] | CoopConsumerError], None],
-    ) -> None:
-        """Describe these topics (None: the topic does not exist).
+    def look_later(self, names: Collection[str], choice: TopicChoice, done: TopicsSeen) -> None:
+        """Describe these topics (None: the topic does not exist), and what matches a pattern.
 
-        `done` is called once, on a client thread; with the error if one topic is not visible.
+        `done` is called once, on another thread; with the error if one topic is not visible.
         """
+        if not choice.patterns:
+            self._look_later(names, done)
+            return
+
+        def look() -> None:
+            try:
+                matching = choice.among(self.names())
+            except CoopConsumerError as error:
+                done(error)
+            except Exception as error:  # noqa: BLE001 - else nobody would ever look again
+                done(UnexpectedAnswerError("the list of topics", str(error)))
+            else:
+                self._look_later({*names, *matching}, done)
+
+        # confluent-kafka has the list of topics only as a call that blocks.
+        threading.Thread(target=look, name="coop-topics", daemon=True).start()
+
+    def _look_later(self, names: Collection[str], done: TopicsSeen) -> None:
         found: dict[str, TopicFacts | None] = {}
         errors: list[CoopConsumerError] = []
         asked = self.admin.describe_topics(
@@ -381,16 +414,16 @@ class Topics(AdminCalls):
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
         """
-        names = self.names() if ids else []
-        asked = self.admin.describe_topics(TopicCollection(names)) if names else {}
+        found = self._existing(self.names() if ids else [])
+        return {name: facts for name, facts in found.items() if facts.id in ids}
+
+    def _existing(self, names: Collection[str]) -> dict[str, TopicFacts]:
+        """Those of these topics that still exist since they were listed."""
+        asked = self.admin.describe_topics(TopicCollection(sorted(names))) if names else {}
         found = {}
         for name, future in asked.items():
-            try:
-                facts = _facts(self._answer(future, f"topic {name}"))
-            except (AuthorizationError, TopicMissingError):  # it has gone since it was listed
-                continue
-            if facts.id in ids:
-                found[name] = facts
+            with suppress(AuthorizationError, TopicMissingError):
+                found[name] = _facts(self._answer(future, f"topic {name}"))
         return found
 
     def offsets(

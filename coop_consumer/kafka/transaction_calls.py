@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import CoopConsumerError, SetupError
 from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
 
 CALL_S = 10.0
@@ -62,7 +63,7 @@ class TransactionCalls:
         if self._is_ready:
             self.leave()
         if self._producer is None:
-            self._producer = Producer(self._settings, logger=client_log)
+            self._producer = Producer(logged_in(self._settings), logger=client_log)
             meet_brokers(self._producer)
         said = self._said(lambda: self._at_work.init_transactions(CALL_S))
         self._is_ready = said is Said.DONE

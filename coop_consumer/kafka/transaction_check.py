@@ -23,6 +23,7 @@ from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.group_metadata import check_encoding
 from coop_consumer.kafka.own_topics import writer_settings
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import TopicFacts
 from coop_consumer.kafka.transaction_calls import meet_brokers
 from coop_consumer.kafka.transactor import transactional_id
@@ -78,7 +79,7 @@ def check_transactions(config: Config, settings: dict[str, Any]) -> None:
     check_encoding(config)
     _check_brokers(config)
     with making(config):
-        producer = Producer(settings, logger=client_log)
+        producer = Producer(logged_in(settings), logger=client_log)
     meet_brokers(producer)
     try:
         producer.init_transactions(_PATIENCE_S)

@@ -19,7 +19,7 @@ from typing import Self, TypeVar
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.arguments import a_function, a_name, instance, seconds
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AppendInDoubtError, MisuseError
 from coop_consumer.logs.appender import TIMEOUT_S, check_size
@@ -98,7 +98,7 @@ class CommitLog:
     @classmethod
     def open(
         cls,
-        config: Config | Mapping[str, object],
+        config: Config | Settings | Mapping[str, object],
         topic: str,
         partition: int,
         name: str,

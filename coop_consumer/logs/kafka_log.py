@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors import TopicPartition
 from coop_consumer.arguments import a_name, a_place
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
     ConfigError,
@@ -47,7 +47,7 @@ _POLL_S = 0.1
 _QUEUE_MIN = 1_000_000
 
 
-def config_of(config: Config | Mapping[str, object], name: object) -> Config:
+def config_of(config: Config | Settings | Mapping[str, object], name: object) -> Config:
     """The configuration of a log's clients; no group is needed, so the name stands in for it.
 
     Raises:

@@ -30,6 +30,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.clients import close_aside, making, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import waiting_messages
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.kafka.undecided import records_between
@@ -92,11 +93,11 @@ class CommittedReader:
 
     def _new_consumer(self) -> Consumer:
         settings = self._config.progress_reader(committed=True)
-        return Consumer({**settings, "fetch.wait.max.ms": 0}, logger=client_log)
+        return Consumer(logged_in({**settings, "fetch.wait.max.ms": 0}), logger=client_log)
 
     def _new_asker(self) -> Consumer:
         settings = self._config.progress_reader()
-        return Consumer({**settings, "fetch.wait.max.ms": 0}, logger=client_log)
+        return Consumer(logged_in({**settings, "fetch.wait.max.ms": 0}), logger=client_log)
 
     def close(self) -> None:
         """Close the clients."""

@@ -14,7 +14,7 @@ from typing import Self
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.arguments import instance, seconds, whole
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import LogTokenError, MisuseError
 from coop_consumer.logs.appender import TIMEOUT_S, Appender, check_size, new_append_id
@@ -53,7 +53,11 @@ class ConditionalProducer:
     """
 
     def __init__(
-        self, config: Config | Mapping[str, object], topic: str, partition: int, name: str
+        self,
+        config: Config | Settings | Mapping[str, object],
+        topic: str,
+        partition: int,
+        name: str,
     ) -> None:
         self.name, self.place = name, (topic, partition)
         tp = TopicPartition(topic, partition)

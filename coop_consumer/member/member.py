@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from assignors import WHOLE, KeyRange, TopicPartition
-from coop_consumer.config import Config
+from coop_consumer.config import Config, TopicChoice, choice_of
 from coop_consumer.core import events
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.lanes import KeyLanes
@@ -77,7 +77,7 @@ class MemberRun:
 
     Args:
         config: Its configuration; `capacity` should be set.
-        topics: The topics that it subscribes to.
+        topics: The topics that it subscribes to: names and patterns.
         callbacks: Notified about ranges.
         identity: What the member keeps over its runs.
         again: An earlier run has lost its progress log.
@@ -91,6 +91,7 @@ class MemberRun:
         alone: Join no group: `assign` says what to consume.
         seat: Source of its member id, and who hears of it; for a process that replaces another.
         watch: Notified about ranges at once, on the member's thread; None: nobody.
+        outputs: Topics that handlers send to, besides `output.topics`: no pattern takes them.
 
     Attributes:
         inbox: Takes events for the core, from any thread.
@@ -115,6 +116,7 @@ class MemberRun:
     alone: bool = False
     seat: Seat | None = None
     watch: RangeWatch | None = None
+    outputs: Collection[str] = ()
 
     def __post_init__(self) -> None:
         config = self.config
@@ -151,7 +153,8 @@ class MemberRun:
             refuse_if_in_use(self._topics.admin, config.group_id)
         else:
             refuse_if_dealt_by_broker(self._topics.admin, config.group_id)
-        facts = self._topics.describe(self.topics)
+        choice = choice_of(config, self.topics, self.outputs)
+        facts = self._topics.chosen(choice)
         progress = self._topics.progress_topic(mend=self.again)
         self._core = MemberCore(
             config,
@@ -171,8 +174,13 @@ class MemberRun:
         if config.exactly_once:
             self._transactor_settings = transactor_settings(progress, config, self.run_id())
             check_transactions(config, self._transactor_settings)
-        warn_of_dead_letters(self._topics, config, self.topics)
-        self._side = TopicSide(config, self.inbox, self._topics, facts, progress)
+        warn_of_dead_letters(self._topics, config, sorted(facts))
+        self._side = TopicSide(
+            config, self.inbox, self._topics, choice=choice, facts=facts, progress=progress
+        )
+        if choice.patterns:
+            matching = ", ".join(sorted(facts.keys() - choice.named)) or "no topic yet"
+            self._say(logging.INFO, f"{', '.join(choice.patterns)} matches {matching}")
         self._policies = PolicyWatch(config, lambda: self._hands.rejoin("a policy has changed"))
         self._group_side = GroupSide(
             config=config,
@@ -204,7 +212,10 @@ class MemberRun:
             leave=self._end,
         )
         self._side.start(
-            self._hands.look, self._policies.look, changed=self._membership.look_at_topics
+            self._hands.look,
+            self._policies.look,
+            changed=self._membership.look_at_topics,
+            follow=None if isinstance(self._membership, Alone) else self._membership.subscribe,
         )
         self._membership.start()
         self._begin_thread()
@@ -242,7 +253,7 @@ class MemberRun:
     def _new_seat(self) -> Membership:
         return Membership(
             self.config.membership(),
-            self.topics,
+            self._side.names,
             PROTOCOL,
             self._group_side,
             plain=plain_protocol_of(self.config),
@@ -288,7 +299,7 @@ class MemberRun:
         """
         shares = {tp: own for tp, own in ranges.items() if own != (WHOLE,)}
         _refuse_by_policy(self.config, self.name, shares, self._policies)
-        self._side.learn({tp.topic for tp in ranges})
+        self._side.learn(TopicChoice(frozenset(tp.topic for tp in ranges)))
         for tp in sorted(ranges):
             if not 0 <= tp.partition < self.partitions(tp.topic):
                 raise MisuseError(
@@ -302,7 +313,7 @@ class MemberRun:
         """Consume these topics from now on, instead of the present ones; for a group's member.
 
         Args:
-            topics: Names.
+            topics: Names and patterns.
             callbacks: Notified about ranges from now on; None: as before.
 
         Raises:
@@ -310,11 +321,15 @@ class MemberRun:
                 stays as it was.
         """
         assert isinstance(self._membership, Membership), "a lone member has no subscription"
-        topics = set(topics)
-        self._side.learn(topics)
+        topics = sorted(set(topics))
+        self._side.learn(choice_of(self.config, topics, self.outputs))
         self._range_calls.callbacks = callbacks or self._range_calls.callbacks
-        self.topics = sorted(topics)
-        self._membership.subscribe(self.topics)
+        self.topics = topics
+
+    @property
+    def matching(self) -> list[str]:
+        """The topics that are consumed now: those that are named, and those that match."""
+        return self._side.names
 
     def partitions(self, topic: str) -> int:
         """How many partitions a subscribed topic had when it was described; 0: not subscribed."""

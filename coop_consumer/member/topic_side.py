@@ -6,10 +6,12 @@ inbox. Only the member's thread calls `step` and takes in what a look has found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from assignors import TopicPartition
-from coop_consumer.config import Config
+from coop_consumer.config import Config, TopicChoice
 from coop_consumer.core import events
 from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
@@ -24,7 +26,8 @@ class TopicSide:
         config: The member's.
         inbox: The member's; it gets the topics at once.
         topics: Asks the broker.
-        facts: The consumed topics, as described.
+        choice: Which topics are to be consumed.
+        facts: These topics, as described.
         progress: The progress topic, as described.
     """
 
@@ -33,6 +36,8 @@ class TopicSide:
         config: Config,
         inbox: Inbox,
         topics: Topics,
+        *,
+        choice: TopicChoice,
         facts: Mapping[str, TopicFacts],
         progress: TopicFacts,
     ) -> None:
@@ -41,6 +46,7 @@ class TopicSide:
         self._facts = facts
         self._watch = TopicWatch(
             known=dict(facts),
+            choice=choice,
             progress=config.progress_log,
             progress_facts=progress,
             interval_ms=config.topics_watch_interval_ms,
@@ -50,16 +56,29 @@ class TopicSide:
         )
         self._look_beside: tuple[Callable[[], None], ...] = ()
         self._changed: Callable[[], None] | None = None
-        self._tell(self._facts)
+        self._follow: Callable[[Sequence[str]], None] | None = None
+        self._tell(self._facts, choice)
 
-    def start(self, *look_beside: Callable[[], None], changed: Callable[[], None]) -> None:
+    def start(
+        self,
+        *look_beside: Callable[[], None],
+        changed: Callable[[], None],
+        follow: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
         """Start to use these clients.
 
         Args:
             look_beside: Called with each look at topics.
             changed: Called when topics have changed, so that the group's leader looks, too.
+            follow: Subscribes to these topics instead of the present ones; None: there is no
+                subscription.
         """
-        self._look_beside, self._changed = look_beside, changed
+        self._look_beside, self._changed, self._follow = look_beside, changed, follow
+
+    @property
+    def names(self) -> list[str]:
+        """The topics that are consumed now."""
+        return sorted(self._watch.known)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a subscribed topic had when it was described; 0: not subscribed."""
@@ -82,22 +101,42 @@ class TopicSide:
         """
         return self._topics.offsets([tp], EARLIEST)[tp], self._topics.offsets([tp], LATEST)[tp]
 
-    def learn(self, names: Collection[str]) -> None:
-        """Describe topics that are new to us, send them to the core, and watch only these topics.
+    def learn(self, choice: TopicChoice) -> None:
+        """Consume the topics of this choice, and watch only these.
+
+        Topics that are new to us are described, and the core hears of them before the group does.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say; then all
                 stays as it was.
         """
-        new = sorted(set(names) - set(self._facts))
-        facts = self._topics.describe(new) if new else {}
-        self._facts = {**self._facts, **facts}
-        wanted = {name: self._facts[name] for name in names}
-        self._tell(facts, lambda: self._watch.watch(wanted))
+        watched, had = self._watch.known, self._facts
+        unknown = choice.named - had.keys()
+        facts = self._topics.chosen(replace(choice, named=frozenset(unknown)))
+        self._facts = {**had, **facts}
+        wanted = {name: self._facts[name] for name in (*choice.named, *facts)}
+        new = {name: it for name, it in wanted.items() if watched.get(name) != it}
+        left = watched.keys() - wanted.keys()
+        self._tell(new, choice, left, partial(self._learned, wanted, choice))
 
-    def _tell(self, topics: Mapping[str, TopicFacts], after: After | None = None) -> None:
+    def _learned(self, wanted: Mapping[str, TopicFacts], choice: TopicChoice) -> None:
+        self._watch.watch(wanted, choice)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        if self._follow is not None:
+            self._follow(sorted(self._watch.known))
+
+    def _tell(
+        self,
+        topics: Mapping[str, TopicFacts],
+        choice: TopicChoice,
+        left: Collection[str] = (),
+        after: After | None = None,
+    ) -> None:
         known = {name: (it.id, it.partitions) for name, it in topics.items()}
-        self._inbox.tell(events.TopicsKnown(known), after)
+        event = events.TopicsKnown(known, frozenset(left), choice.patterns)
+        self._inbox.tell(event, after)
 
     # ---- looks ---------------------------------------------------------------------------------
 
@@ -118,16 +157,24 @@ class TopicSide:
         def found(topics: Mapping[str, TopicFacts | None] | CoopConsumerError) -> None:
             self._inbox.call(lambda: self._watch.seen(topics))
 
-        self._topics.look_later(names, found)
+        self._topics.look_later(names, self._watch.choice, found)
         for look in self._look_beside:
             look()
 
     def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
         """Pass on to core and leader that topics were created again or have more partitions."""
         self._facts = {**self._facts, **topics}
-        self._tell(topics)
+        self._tell(topics, self._watch.choice)
         if self._changed is not None:
             self._changed()
+
+    def on_matches_changed(self, came: Mapping[str, TopicFacts], gone: Collection[str]) -> None:
+        """Subscribe to what matches now, once the core knows it."""
+        stay = {name: it for name, it in self._facts.items() if name not in gone}
+        self._facts = {**stay, **came}
+        self._tell(came, self._watch.choice, gone, self._subscribe)
+        if self._changed is not None and came.keys() & set(gone):
+            self._changed()  # the subscription stays the same
 
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         """End the run: it can commit nothing any more."""

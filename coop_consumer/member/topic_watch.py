@@ -1,4 +1,4 @@
-"""The topic watch: notices topics that are deleted, created again, or get partitions. One thread.
+"""The topic watch: notices topics that come, go, are made again, or get partitions. One thread.
 
 In: time, doubts ("look now: a fetch failed"), the topics' present facts. Out: looks to make, and
 the changes that they show. librdkafka fetches and produces by name. If a topic is created again, it
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from coop_consumer.config import TopicChoice
 from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
 from coop_consumer.kafka.topics import TopicFacts
 
@@ -30,6 +31,9 @@ class TopicListener(Protocol):
     def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
         """These topics have another id, more partitions, or exist again."""
 
+    def on_matches_changed(self, came: Mapping[str, TopicFacts], gone: Collection[str]) -> None:
+        """Topics have come that match a pattern, or have gone that matched one."""
+
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         """The progress topic is another one; called once, as the last call."""
 
@@ -40,6 +44,7 @@ class TopicWatch:
 
     Args:
         known: The data topics as they were described.
+        choice: Which topics are to be consumed.
         progress: The progress topic's name.
         progress_facts: The progress topic as it was described.
         interval_ms: Between two looks without doubts.
@@ -50,6 +55,7 @@ class TopicWatch:
     """
 
     known: dict[str, TopicFacts]
+    choice: TopicChoice
     progress: str
     progress_facts: TopicFacts
     interval_ms: int
@@ -66,9 +72,9 @@ class TopicWatch:
     _failed: bool = False
     _lost: bool = False
 
-    def watch(self, topics: Mapping[str, TopicFacts]) -> None:
-        """Watch these data topics from now on, instead of the present ones."""
-        self.known = dict(topics)
+    def watch(self, topics: Mapping[str, TopicFacts], choice: TopicChoice) -> None:
+        """Watch these data topics of a choice from now on, instead of the present ones."""
+        self.known, self.choice = dict(topics), choice
         self._missing &= self.known.keys() | {self.progress}
         self._reported &= self._missing
 
@@ -108,22 +114,72 @@ class TopicWatch:
         self._failed = True
 
     def _compare(self, found: Mapping[str, TopicFacts | None]) -> None:
-        changed = {}
+        changed, came, gone = {}, {}, []
         for name, facts in found.items():
             known = self.known.get(name)
             if name == self.progress:
                 self._compare_progress(facts)
             elif known is None:
-                continue
-            elif facts is None:
-                self._note_missing(name)
-            elif not self._is_outdated(facts, known):
-                is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
-                if self._is_back(name) or is_other:
-                    self._former |= {known.id} - {facts.id}
-                    self.known[name] = changed[name] = facts
+                if facts is not None and self._has_come(name, facts):
+                    self.known[name] = came[name] = facts
+            elif self._has_gone(name, facts, known):
+                del self.known[name]
+                gone.append(name)
+                if facts is not None and self._has_come(name, facts):  # another one of the name
+                    self.known[name] = came[name] = facts
+            elif self._is_change(name, facts, known):
+                assert facts is not None, "what is missing is no change yet"
+                self._former |= {known.id} - {facts.id}
+                self.known[name] = changed[name] = facts
         if changed:
             self.listener.on_topics_changed(changed)
+        if came or gone:
+            self.listener.on_matches_changed(came, gone)
+
+    def _is_change(self, name: str, facts: TopicFacts | None, known: TopicFacts) -> bool:
+        """Whether a topic has another id or more partitions, or exists again."""
+        if facts is None:
+            if self.choice.follows(name) is None:
+                self._note_missing(name)
+            return False
+        if self._is_outdated(facts, known):
+            return False
+        is_other = (facts.id, facts.partitions) != (known.id, known.partitions)
+        return self._is_back(name) or is_other
+
+    def _has_come(self, name: str, facts: TopicFacts) -> bool:
+        """Whether an unknown topic matches; a look may have been at topics of an earlier choice."""
+        pattern = self.choice.follows(name)
+        if pattern is None or facts.id in self._former:
+            return False
+        log.info(
+            "group %s, topic %s: matches %s, and is consumed from now on",
+            self.group, name, pattern,
+        )  # fmt: skip
+        return True
+
+    def _has_gone(self, name: str, facts: TopicFacts | None, known: TopicFacts) -> bool:
+        """Whether a topic that matched is missing the second time, or is another one now.
+
+        The first time another broker may know it.
+        """
+        pattern = self.choice.follows(name)
+        if pattern is None:
+            return False
+        if facts is None and name not in self._missing:
+            self._missing.add(name)
+            self.due_ms = self._begun_ms + PAUSE_MS
+            return False
+        if facts is not None:
+            if facts.id == known.id or self._is_outdated(facts, known):
+                return False
+            self._former.add(known.id)
+        self._missing.discard(name)
+        log.info(
+            "group %s, topic %s: does not exist any more, and is consumed no more. It matched %s",
+            self.group, name, pattern,
+        )  # fmt: skip
+        return True
 
     def _is_outdated(self, facts: TopicFacts, known: TopicFacts) -> bool:
         """Whether a broker knows less than an earlier one: brokers learn one after the other."""

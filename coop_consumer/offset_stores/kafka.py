@@ -15,7 +15,7 @@ from typing import Any
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.arguments import seconds
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.group_offsets import GroupOffsets
 from coop_consumer.logs.kafka_log import config_of
@@ -37,7 +37,7 @@ class KafkaOffsetStore(store.OffsetStore):
         AuthorizationError, BrokerUnreachableError: As they say.
     """
 
-    def __init__(self, config: Config | Mapping[str, object]) -> None:
+    def __init__(self, config: Config | Settings | Mapping[str, object]) -> None:
         self._offsets: Any = GroupOffsets(config_of(config, _NO_GROUP))
         self._is_closed = False
         forks.watch(self)

@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 from assignors import TopicPartition
 from coop_consumer import forks
 from coop_consumer.arguments import a_name, a_topic, instance
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import MisuseError
@@ -51,7 +51,9 @@ class LogOffsetStore(store.OffsetStore):
         TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
     """
 
-    def __init__(self, config: Config | Mapping[str, object], topic: str, name: str) -> None:
+    def __init__(
+        self, config: Config | Settings | Mapping[str, object], topic: str, name: str
+    ) -> None:
         checked = config_of(config, name)
         a_topic(f"{type(self).__name__}()", topic)
         partitions = Topics(checked).describe([topic], verb="written")[topic].partitions

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from assignors import TopicPartition
+from coop_consumer.config import Settings
 from coop_consumer.errors import MisuseError
 from coop_consumer.patterns.any_output import WithOutputs
 from coop_consumer.patterns.single_writer import checked_number
@@ -85,7 +86,9 @@ class Checkpoint(WithOutputs):
                     checkpoint.write("counts", b"%d" % count)
     """
 
-    def __init__(self, config: Mapping[str, object], source: TopicPartition, name: str) -> None:
+    def __init__(
+        self, config: Settings | Mapping[str, object], source: TopicPartition, name: str
+    ) -> None:
         super().__init__(config, name, read=(source,))
         self._source = source
         try:

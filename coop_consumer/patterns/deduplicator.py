@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assignors import TopicPartition
+from coop_consumer.config import Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.log_end import offset_of
@@ -71,7 +72,7 @@ class Deduplicator:
 
     def catch_up(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         place: TopicPartition,
         offset: int,
         *,

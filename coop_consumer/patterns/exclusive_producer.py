@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from assignors import TopicPartition
+from coop_consumer.config import Settings
 from coop_consumer.errors import MisuseError
 from coop_consumer.kafka.publish import Headers
 from coop_consumer.patterns.going_on import next_number
@@ -50,7 +51,7 @@ class ExclusiveProducer(SingleWriter):
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         output: TopicPartition,
         name: str,
         *,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from assignors import TopicPartition
 from coop_consumer import arguments
+from coop_consumer.config import Settings
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
 from coop_consumer.kafka.tail import Tail
@@ -80,7 +81,7 @@ class MergeLog(SingleWriter):
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         inputs: Sequence[TopicPartition],
         merge_log: TopicPartition,
         name: str,

@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, cast, overload
 
 from assignors import TopicPartition
 from coop_consumer.arguments import a_function
+from coop_consumer.config import Settings
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.log_end import log_end
 from coop_consumer.kafka.own_topics import what_deletes
@@ -79,7 +80,7 @@ class OffsetChangelog(WithOutputs, Generic[State]):
     @overload
     def __init__(
         self: OffsetChangelog[dict[bytes, bytes]],
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         source: TopicPartition,
         changelog: TopicPartition,
         name: str,
@@ -88,7 +89,7 @@ class OffsetChangelog(WithOutputs, Generic[State]):
     @overload
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         source: TopicPartition,
         changelog: TopicPartition,
         name: str,
@@ -99,7 +100,7 @@ class OffsetChangelog(WithOutputs, Generic[State]):
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         source: TopicPartition,
         changelog: TopicPartition,
         name: str,

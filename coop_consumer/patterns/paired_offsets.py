@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from assignors import TopicPartition
+from coop_consumer.config import Settings
 from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.kafka.publish import Headers
 from coop_consumer.patterns.going_on import Pair, PairMark, resumption
@@ -57,7 +58,7 @@ class PairedOffsets(SingleWriter):
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         source: TopicPartition,
         output: TopicPartition,
         name: str,

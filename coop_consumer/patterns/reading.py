@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coop_consumer import arguments
-from coop_consumer.config import Config, IsolationLevel, OnDataLoss
+from coop_consumer.config import Config, IsolationLevel, OnDataLoss, Settings
 from coop_consumer.errors import DataLossError, InputGoneError, MisuseError
 from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.patience import AWAY_S, patiently
@@ -36,7 +36,7 @@ READER = "coop-consumer-reader"
 
 
 def reader_of(
-    call: str, config: Mapping[str, object], place: TopicPartition
+    call: str, config: Settings | Mapping[str, object], place: TopicPartition
 ) -> tuple[Config, Topics]:
     """The checked configuration to read an existing partition with, and its topics.
 
@@ -64,7 +64,7 @@ def reader_of(
 
 
 def committed_records(
-    config: Mapping[str, object], place: TopicPartition, offset: int
+    config: Settings | Mapping[str, object], place: TopicPartition, offset: int
 ) -> Iterator[Message]:
     """The committed records from an offset to the present last stable offset, in order.
 

@@ -17,7 +17,7 @@ from typing import Literal, Self, cast
 
 from assignors import TopicPartition
 from coop_consumer import arguments
-from coop_consumer.config import Config, IsolationLevel, OnDataLoss
+from coop_consumer.config import Config, IsolationLevel, OnDataLoss, Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AuthorizationError, ConfigError, MisuseError
 from coop_consumer.kafka.log_end import log_end, offset_of
@@ -35,7 +35,7 @@ _SERVED_WITHIN_S = 30.0
 """A cluster makes its transaction log with the first transaction: that takes seconds."""
 
 
-def writer_config(config: Mapping[str, object], name: object, kind: str) -> Config:
+def writer_config(config: Settings | Mapping[str, object], name: object, kind: str) -> Config:
     """The checked configuration of a single writer; its group has the writer's name.
 
     Raises:
@@ -111,7 +111,7 @@ class SingleWriter:
 
     def __init__(
         self,
-        config: Mapping[str, object],
+        config: Settings | Mapping[str, object],
         name: str,
         read: tuple[TopicPartition, ...] = (),
         written: tuple[TopicPartition, ...] = (),

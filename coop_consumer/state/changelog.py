@@ -36,6 +36,7 @@ from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.own_topics import CHANGELOG_KEEPS_MS
 from coop_consumer.kafka.own_topics import changelog as make_changelog
 from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.undecided import records_between
 from coop_consumer.state.entry import EntryError, mark_of
@@ -333,7 +334,7 @@ class Changelog:
     def _fence_between(self, place: TopicPartition, first: int, end: int) -> None:
         """A restore waits for open transactions: end those of members that are gone."""
         with making(self._config):
-            consumer = Consumer(self._config.progress_reader(), logger=client_log)
+            consumer = Consumer(logged_in(self._config.progress_reader()), logger=client_log)
         try:
             at = Place(place.topic, place.partition, first)
             hidden = records_between(consumer, at, end, _ANSWER_S)

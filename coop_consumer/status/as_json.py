@@ -36,6 +36,7 @@ def _status(status: GroupStatus) -> dict[str, Any]:
         "guarantee": status.guarantee,
         "at_ms": status.at_ms,
         "members": [_member(member, status.load) for member in status.members],
+        "patterns": list(status.patterns),
         "partitions": [_partition(partition, status) for partition in status.partitions],
         "policies": [
             {"scope": key.scope, "name": key.name, "policy": NAMES[key.scope], "accept": False}

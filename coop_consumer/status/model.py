@@ -208,6 +208,11 @@ class GroupStatus:
     open_transactions: tuple[OpenTransaction, ...] = ()
     load: GroupLoad = field(default_factory=GroupLoad)
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """By which its members subscribe, besides names of topics."""
+        return tuple(sorted({pattern for member in self.members for pattern in member.patterns}))
+
 
 def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:
     """The meaning of what was seen. O(members x ranges + tenures x gap ranges).

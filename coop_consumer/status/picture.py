@@ -103,6 +103,7 @@ class Picture:
             yield drawing.figures()
         yield from drawing.troubles()
         yield from drawing.open_transactions()
+        yield from drawing.patterns()
         yield from drawing.policies()
         yield from drawing.members()
         yield from drawing.load()
@@ -314,6 +315,13 @@ class _Drawing:
             line = Text(no_wrap=True, overflow="ignore")
             line.append("  to abort it:  ", QUIET).append(self._shown(it.command))
             yield line
+
+    def patterns(self) -> Iterator[RenderableType]:
+        """By which patterns topics come and go."""
+        if self.status.patterns:
+            shown = ", ".join(map(self._shown, self.status.patterns))
+            yield Text()
+            yield Text(f"topics by pattern: {shown}", QUIET)
 
     def policies(self) -> Iterator[RenderableType]:
         """What an operator forbids."""

@@ -46,6 +46,7 @@ class MemberSeen:
         assigned_at_ms: When its assignment was planned, Unix time; 0 if that is not known.
         contract: What it must agree on with the others, as text.
         topics: What it subscribes to.
+        patterns: Which of that by patterns.
         note: Why it owns nothing, or "".
         member_id: The coordinator's id for it; "" if that is not known.
         incarnation: Which run of its name it is; 0 for a plain member.
@@ -60,6 +61,7 @@ class MemberSeen:
     assigned_at_ms: int = 0
     contract: str = ""
     topics: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     note: str = ""
     member_id: str = ""
     incarnation: int = 0
@@ -255,6 +257,7 @@ def _readable(
         assigned_at_ms=data.assigned_at_ms,
         contract=told.contract,
         topics=topics,
+        patterns=told.patterns,
         note=f"gets nothing: {data.refused}" if data.refused else "",
         member_id=member_id,
         incarnation=told.incarnation,

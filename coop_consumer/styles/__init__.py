@@ -8,9 +8,9 @@ child processes have a copy of the worker each, and run all of its methods.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
-from coop_consumer.config.choices import OnOverdue
+from coop_consumer.config.choices import ExecutorName, OnOverdue
 from coop_consumer.config.setting import shown
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, MisuseError
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.styles.style import Style
 
-ExecutorName: TypeAlias = Literal["thread", "process", "inline"]
 EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 _PROCESSES_MIN, _PROCESSES_PER_CORE = 16, 4
 """More than so many children are taken for a mistake."""
 
 
-def style_of(worker: Worker, config: Config, workers: int, executor: str) -> Style:
+def style_of(worker: Worker, config: Config, workers: int, executor: ExecutorName) -> Style:
     """The style that a worker is written in, and is to run in.
 
     Args:
@@ -83,7 +82,7 @@ def checked_executor(executor: object) -> ExecutorName:
     return found
 
 
-def refuse_useless(workers: object, executor: str) -> None:
+def refuse_useless(workers: object, executor: ExecutorName) -> None:
     """Check that there are workers, and that all of them can be of use.
 
     Raises:
@@ -109,7 +108,7 @@ def refuse_useless(workers: object, executor: str) -> None:
         )
 
 
-def refuse_state(config: Config, executor: str) -> None:
+def refuse_state(config: Config, executor: ExecutorName) -> None:
     """Check that a worker with `keyed_state` can have it.
 
     Raises:

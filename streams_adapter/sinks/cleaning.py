@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from coop_consumer.config import Config
+from coop_consumer.config import Config, Settings
 from coop_consumer.patterns.cleaning import Cleaned, Unidentified, clean_partition, cleaning_order
 from coop_consumer.patterns.seen import IDENTITY
 from streams_adapter.cluster import check_connect, use_own_python
@@ -26,7 +26,7 @@ _CALL = "cleanup()"
 
 def cleanup(
     spark: SparkSession,
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     source_topic: str,
     target_topic: str,
     *,
@@ -91,7 +91,7 @@ def cleanup(
 
 
 def cleaner(
-    config: Mapping[str, object], source_topic: str, target_topic: str, **settings: Any
+    config: Settings | Mapping[str, object], source_topic: str, target_topic: str, **settings: Any
 ) -> Callable[[DataFrame, int], None]:
     """A function for `foreachBatch`: whenever a batch comes, the target is brought up to date.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from coop_consumer.config import Config, sendable
+from coop_consumer.config import Config, Settings, sendable
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
@@ -44,7 +44,7 @@ _ON_CONNECT = (
 
 
 def kafka_writer(
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     topic: str | None = None,
     *,
     name: str,
@@ -119,7 +119,7 @@ def kafka_writer(
 
 
 def checked_sink(
-    config: Mapping[str, object],
+    config: Settings | Mapping[str, object],
     topic: str | None,
     name: str,
     first_batch: int,

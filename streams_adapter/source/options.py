@@ -78,6 +78,7 @@ _ELSEWHERE = {
 _OF_CLIENTS = (
     "bootstrap.servers",
     "client.id",
+    "oauth.token.provider",
     "isolation.level",
     "progress.topic",
     "max.bytes.fetcher.filtering",
@@ -186,11 +187,12 @@ class SourceOptions:
         topics, pattern = _topics(ours)
         starting, since = ours.get("startingOffsets"), _when(ours, _STARTS)
         until, ends_by = _when(ours, _ENDS), next((it for it in _ENDS if it in ours), None)
+        config = Config.from_dict(
+            {**clients, "group.id": group or _NO_GROUP}, both_clients=group is not None
+        )
         found = cls(
-            config=Config.from_dict(
-                {**clients, "group.id": group or _NO_GROUP}, both_clients=group is not None
-            ),
-            group=group,
+            config=config,
+            group=None if group is None else config.group_id,
             topics=topics,
             pattern=pattern,
             starting=None if starting is None else _where("startingOffsets", starting),

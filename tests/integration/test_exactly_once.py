@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer import Context, CooperativeConsumer, Record, Worker, WorkerPool
-from coop_consumer.config import Config
+from coop_consumer.config import Config, ExecutorName
 from coop_consumer.core.placement import partition_of
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import (
@@ -27,7 +27,6 @@ from coop_consumer.errors import (
 from coop_consumer.kafka import transactor
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.kafka.transaction_client import TransactionClient
-from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.counting import Counts, changelog_of, count_all, counts
 from tests.support.job import Job

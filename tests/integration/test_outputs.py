@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer import CooperativeConsumer, Record, Worker, WorkerPool
+from coop_consumer.config import ExecutorName
 from coop_consumer.core.placement import partition_of
 from coop_consumer.errors import (
     ConfigError,
@@ -18,7 +19,6 @@ from coop_consumer.errors import (
     RecordTooLargeError,
     TopicMissingError,
 )
-from coop_consumer.styles import ExecutorName
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S

@@ -11,6 +11,7 @@ from assignors import (
     WIRE_VERSION,
     AssignmentData,
     Claim,
+    ClaimLoad,
     KeyRange,
     KeyRangeStickyAssignor,
     Member,
@@ -198,3 +199,22 @@ def test_a_thousand_members_that_keep_what_they_have_wait_for_nobody():
         for id_, of in plan.items()
     }
     assert wait_lists(plan, claims, dict.fromkeys(plan, 1)) == dict.fromkeys(plan, ())
+
+
+def test_patterns_are_told_beside_anything_and_cost_nothing_without_them():
+    plain = encode_subscription(SUBSCRIPTION)
+    told = replace(SUBSCRIPTION, patterns=("^orders-.*", "^b"))
+    data = encode_subscription(told)
+    assert decode_subscription(data) == told
+    assert decode_subscription(plain).patterns == ()
+    load = ClaimLoad((1,) * 8, (), 1)
+    heavy = replace(told, claims=tuple(replace(it, load=load) for it in told.claims))
+    read = decode_subscription(encode_subscription(heavy))
+    assert (read.patterns, read.loads_unreadable) == (told.patterns, 0)
+    assert all(claim.load is not None for claim in read.claims)
+
+
+def test_patterns_that_cannot_be_read_leave_the_rest_as_it_is():
+    data = encode_subscription(replace(SUBSCRIPTION, patterns=("^b",)))
+    broken = with_body(data, lambda body: body[:-2] + b"\xff\xff")
+    assert decode_subscription(broken) == SUBSCRIPTION

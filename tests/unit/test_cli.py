@@ -23,6 +23,7 @@ from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.decide import _Choice, _refuse_unknown
 from coop_consumer.cli.log import StderrHandler
+from coop_consumer.cli.options import Connection
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
 from coop_consumer.kafka.topics import LATEST, at_time
@@ -191,6 +192,48 @@ def test_the_nearest_setting_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for more, expected in chain:
         given += more
         assert f"bootstrap.servers={expected}: no broker" in invoke("status", "g", *given).stderr
+
+
+def test_a_command_without_a_file_reads_the_one_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.2,))
+    monkeypatch.setenv("COOP_BOOTSTRAP", "127.0.0.1:2")
+    named, given = tmp_path / "named.properties", tmp_path / "given.properties"
+    named.write_text("bootstrap.servers=127.0.0.1:3\nclient.id=c\n", encoding="utf-8")
+    given.write_text("client.id=d\n", encoding="utf-8")
+    monkeypatch.setenv("COOP_CONFIG_FILE", str(named))
+    assert "bootstrap.servers=127.0.0.1:3: no broker" in invoke("status", "g").stderr
+    told = invoke("status", "g", "--config", "bootstrap.servers=127.0.0.1:4").stderr
+    assert "bootstrap.servers=127.0.0.1:4: no broker" in told
+    told = invoke("status", "g", "--config-file", str(given)).stderr
+    assert "bootstrap.servers=127.0.0.1:2: no broker" in told, "one file is read, not both"
+    monkeypatch.setenv("COOP_CONFIG_FILE", "missing.properties")
+    told = invoke("status", "g")
+    assert told.exit_code == ExitCode.USAGE
+    assert told.stderr.startswith("error: COOP_CONFIG_FILE=missing.properties cannot be read")
+    monkeypatch.setenv("COOP_CONFIG_FILE", "")
+    assert "bootstrap.servers=127.0.0.1:2: no broker" in invoke("status", "g").stderr
+
+
+def test_placeholders_work_on_the_command_line_and_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("T_SECRET", "hunter2")
+    settings = tmp_path / "a.properties"
+    settings.write_text(
+        "client.id=${env:T_SECRET}\nmax.attempts=${env:T_SECRET}\n", encoding="utf-8"
+    )
+    told = invoke("doctor", "--bootstrap", NOWHERE, "--config-file", str(settings))
+    assert told.exit_code == ExitCode.USAGE
+    assert told.stderr.startswith("error: max.attempts=*** is not a whole number")
+    told = invoke("status", "g", "--bootstrap", NOWHERE, "--config", "client.id=${env:T_NONE}")
+    assert "client.id=${env:T_NONE}: there is no such environment variable" in told.stderr
+    connection = Connection(None, (("bootstrap.servers", "${env:T_SECRET}:1"),), None)
+    assert connection.words == ("--bootstrap", "${env:T_SECRET}:1")
+    assert connection.config("g").bootstrap_servers == "hunter2:1"
+    file = Connection(str(settings), (), None, is_file_from_environment=True)
+    assert file.words == ()
 
 
 # -- run -------------------------------------------------------------------------------------------

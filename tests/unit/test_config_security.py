@@ -231,8 +231,19 @@ def test_kerberos_logs_in_from_the_ticket_cache_in_both_clients() -> None:
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism", "is missing"),
         (
             LOGIN | {"sasl.mechanism": "OAUTHBEARER"},
-            "sasl.mechanism",
-            "one of the two clients does not know it",
+            "oauth.token.provider",
+            "is missing: OAUTHBEARER logs in by tokens",
+        ),
+        (
+            LOGIN | {"oauth.token.provider": "auth:token"},
+            "oauth.token.provider",
+            "nothing logs in by tokens",
+        ),
+        ({"oauth.token.provider": "auth:token"}, "oauth.token.provider", "nothing logs in"),
+        (
+            LOGIN | {"sasl.mechanism": "OAUTHBEARER", "oauth.token.provider": "auth.token"},
+            "oauth.token.provider",
+            "is not module:callable",
         ),
         (
             LOGIN | {"sasl.mechanism": "AWS_MSK_IAM"},
@@ -296,9 +307,7 @@ OIDC = {
 def test_a_login_by_tokens_is_for_librdkafka_alone() -> None:
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.method may not be set"):
         Config.from_dict(LEAST | OIDC)
-    with pytest.raises(
-        ConfigError, match="OAUTHBEARER is unknown, or one of the two clients does not know it"
-    ):
+    with pytest.raises(ConfigError, match=r"oauth\.token\.provider is missing"):
         Config.from_dict(LEAST | {name: OIDC[name] for name in list(OIDC)[:2]})
     made = Config.from_dict(LEAST | OIDC, both_clients=False)
     for view in (made.data_plane(), made.progress_reader(), made.producer("one"), made.admin()):
@@ -306,6 +315,27 @@ def test_a_login_by_tokens_is_for_librdkafka_alone() -> None:
     assert "hunter2" not in repr(made)
     with pytest.raises(AssertionError):
         made.membership()
+
+
+@pytest.mark.parametrize("both_clients", [True, False])
+def test_a_provider_of_tokens_travels_as_text_to_every_client(both_clients: bool) -> None:
+    login = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "oauthbearer",
+        "oauth.token.provider": "auth:cloud.token",
+    }
+    made = Config.from_dict(LEAST | login, both_clients=both_clients)
+    for view in (made.data_plane(), made.progress_reader(), made.producer("one"), made.admin()):
+        assert view["oauth.token.provider"] == "auth:cloud.token"
+    if both_clients:
+        keywords = made.membership()
+        assert keywords["sasl_oauth_token_provider"] == login["oauth.token.provider"]
+        assert keywords["sasl_mechanism"] == "OAUTHBEARER"
+
+
+def test_two_sources_of_tokens_contradict_each_other() -> None:
+    with pytest.raises(ConfigError, match=r"beside oauth\.token\.provider: librdkafka would"):
+        Config.from_dict(LEAST | OIDC | {"oauth.token.provider": "auth:token"}, both_clients=False)
 
 
 @pytest.mark.parametrize(

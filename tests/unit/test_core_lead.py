@@ -245,6 +245,15 @@ def test_while_the_plan_does_not_know_them_the_lead_asks_again_more_and_more_sel
     assert [later - earlier for earlier, later in pairwise(asked)] == [5_000, 10_000, 20_000]
 
 
+def test_a_plan_lacks_nothing_of_a_topic_that_the_member_has_left() -> None:
+    member = TableMember()
+    member.tell(events.TopicsKnown({"u": (bytes(16), 5)}))
+    member.tell(events.TopicsKnown({}, frozenset({"u"})))
+    member.assign(WHOLE, planned=1)
+    member.after(600_000)
+    assert member.told(actions.Rejoin) == []
+
+
 def test_whoever_does_not_lead_leaves_new_partitions_to_the_lead() -> None:
     member = TableMember()
     member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))

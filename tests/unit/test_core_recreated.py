@@ -126,3 +126,35 @@ def test_an_offset_of_the_old_topic_that_kafka_takes_late_is_none_of_the_new_one
     assert member.committed == Committed.mirror(0, 1, NEW_ID)
     member.produce(b"a", b"b", b"c", b"d", b"e")
     assert member.start() == [0, 1, 2, 3, 4]
+
+
+# -- topics that the member had left ---------------------------------------------------------------
+
+
+def test_a_topic_that_was_left_and_comes_as_another_one_is_no_loss() -> None:
+    member = TableMember(on_data_loss="stop")
+    member.assign(WHOLE)
+    member.produce(b"a", b"b")
+    member.finish_all()
+    member.after(10_000)
+    member.tell(events.TopicsKnown({}, frozenset({"t"})))
+    member.assign()
+    member.messages.clear()
+    member.committed = None
+    member.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
+    assert not [r for r in member.told(actions.LogLine) if r.level is actions.Level.ERROR]
+    member.assign(WHOLE)
+    member.after(200)
+    member.produce(b"a", b"b", b"c")
+    assert member.finish_all() == [0, 1, 2]
+    assert member.told(actions.Leave) == []
+
+
+def test_a_topic_that_was_left_once_can_be_lost_later() -> None:
+    member = TableMember()
+    member.assign(WHOLE)
+    member.tell(events.TopicsKnown({}, frozenset({"t"})))
+    member.tell(events.TopicsKnown({"t": (TOPIC_ID, 1)}))
+    member.tell(events.TopicsKnown({"t": (NEW_ID, 1)}))
+    (report,) = [r for r in member.told(actions.LogLine) if r.level is actions.Level.ERROR]
+    assert "topic t was deleted and made again" in report.text

@@ -19,6 +19,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
     type(error): error
     for error in (
         errors.BrokerUnreachableError("kafka-1:9092", "connection refused"),
+        errors.TokenUnavailableError("auth:token", "it raised TimeoutError: 5 s"),
         errors.MemberLostError("billing", "M1", "unknown member id"),
         errors.AppendAbortedError("orders", 3, "timed out"),
         errors.AppendInDoubtError("orders", 3, bytes(16), "timed out"),

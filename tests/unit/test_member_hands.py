@@ -21,7 +21,7 @@ from assignors import (
     encode_assignment,
     encode_subscription,
 )
-from coop_consumer.config import Config
+from coop_consumer.config import Config, TopicChoice
 from coop_consumer.core import actions, events
 from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
@@ -278,10 +278,17 @@ def test_a_load_that_cannot_be_read_is_said_once() -> None:
 # ---- what topics tell --------------------------------------------------------------------------
 
 
-def topic_side(topics: Any) -> tuple[Inbox, TopicSide]:
+def topic_side(topics: Any, patterns: tuple[str, ...] = ()) -> tuple[Inbox, TopicSide]:
     inbox = Inbox()
-    side = TopicSide(CONFIG, inbox, topics, {"orders": FACTS}, TopicFacts(b"9" * 16, 50))
-    assert inbox.next(0)[0] == events.TopicsKnown({"orders": (FACTS.id, 2)})
+    side = TopicSide(
+        CONFIG,
+        inbox,
+        topics,
+        choice=TopicChoice(frozenset({"orders"}), patterns),
+        facts={"orders": FACTS},
+        progress=TopicFacts(b"9" * 16, 50),
+    )
+    assert inbox.next(0)[0] == events.TopicsKnown({"orders": (FACTS.id, 2)}, patterns=patterns)
     return inbox, side
 
 
@@ -298,7 +305,7 @@ def test_an_offset_that_is_gone_is_told_after_a_look_at_its_topic() -> None:
     assert look_soon is not None
     look_soon()
     side.step(10_000)
-    [(name, (names, found))] = topics.calls
+    [(name, (names, _, found))] = topics.calls
     assert (name, sorted(names)) == ("look_later", ["__individual_commit_offsets", "orders"])
     assert beside == ["log"]
     found({"orders": TopicFacts(b"2" * 16, 3), "__individual_commit_offsets": None})
@@ -311,6 +318,48 @@ def test_an_offset_that_is_gone_is_told_after_a_look_at_its_topic() -> None:
     ]
     assert beside == ["log", "changed"]
     assert side.partitions("orders") == 3
+
+
+def taken(inbox: Inbox) -> Any:
+    """The next event, once what follows it is done."""
+    event, after = inbox.next(0)
+    if after is not None:
+        after()
+    return event
+
+
+def test_the_core_hears_of_what_matches_before_the_group_does() -> None:
+    inbox, side = topic_side(Noting(), ("^b",))
+    followed = list[list[str]]()
+    side.start(changed=lambda: None, follow=lambda names: followed.append(list(names)))
+    side.on_matches_changed({"bills": TopicFacts(b"3" * 16, 4)}, ["orders"])
+    assert followed == []
+    assert taken(inbox) == events.TopicsKnown(
+        {"bills": (b"3" * 16, 4)}, frozenset({"orders"}), ("^b",)
+    )
+    assert len(followed) == 1
+    assert (side.partitions("bills"), side.partitions("orders")) == (4, 0)
+    assert {tp.topic for tp in side.all()} == {"bills"}
+
+
+class Listed(Noting):
+    """Topics that exist."""
+
+    def chosen(self, choice: TopicChoice) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(b"4" * 16, 1) for name in choice.among(["bills"])}
+
+
+def test_another_subscription_replaces_topics_and_patterns() -> None:
+    inbox, side = topic_side(Listed())
+    followed = list[list[str]]()
+    side.start(changed=lambda: None, follow=lambda names: followed.append(list(names)))
+    side.learn(TopicChoice(frozenset(), ("^b",)))
+    told = taken(inbox)
+    assert told == events.TopicsKnown({"bills": (b"4" * 16, 1)}, frozenset({"orders"}), ("^b",))
+    assert (followed, side.names) == ([["bills"]], ["bills"])
+    side.learn(TopicChoice(frozenset({"orders"})))
+    assert taken(inbox) == events.TopicsKnown({"orders": (FACTS.id, 2)}, frozenset({"bills"}))
+    assert followed[-1] == ["orders"]
 
 
 def test_a_lost_progress_topic_is_told_to_the_core() -> None:

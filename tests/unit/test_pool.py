@@ -180,9 +180,9 @@ def test_topics_of_the_argument_come_before_those_of_the_setting(
         WorkerPool(Fine, {**NOWHERE, "topics": "orders"}, [])
 
 
-@pytest.mark.parametrize("topics", [["^orders.*"], ["or ders"], [""], [], ["."]])
+@pytest.mark.parametrize("topics", [["or ders"], [""], [], ["."]])
 def test_what_is_no_topic_is_told_before_a_broker_is_asked(topics: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"a pattern such as \^orders is not followed"):
+    with pytest.raises(ConfigError, match=r"is not topic names between commas"):
         checked_topics(topics)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
+from coop_consumer.config import TopicChoice
 from coop_consumer.errors import BrokerUnreachableError, ProgressLogLostError
 from coop_consumer.kafka.topics import TopicFacts
 from coop_consumer.member.topic_watch import PAUSE_MS, TopicWatch
@@ -22,9 +23,11 @@ class Table:
         self.looks: list[set[str]] = []
         self.changes: list[Mapping[str, TopicFacts]] = []
         self.lost: list[ProgressLogLostError] = []
+        self.matches: list[tuple[set[str], set[str]]] = []
         self.now_ms = 0
         self.watch = TopicWatch(
             known={"orders": OLD},
+            choice=TopicChoice(frozenset({"orders"})),
             progress="progress",
             progress_facts=PROGRESS,
             interval_ms=INTERVAL_MS,
@@ -38,6 +41,9 @@ class Table:
 
     def on_topics_changed(self, topics: Mapping[str, TopicFacts]) -> None:
         self.changes.append(topics)
+
+    def on_matches_changed(self, came: Mapping[str, TopicFacts], gone: Collection[str]) -> None:
+        self.matches.append((set(came), set(gone)))
 
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         self.lost.append(error)
@@ -166,7 +172,7 @@ def test_a_look_that_fails_changes_nothing_and_is_told_once(
 
 def test_other_topics_are_watched_once_the_subscription_has_changed(table: Table) -> None:
     table.after(0)
-    table.watch.watch({"bills": OLD})
+    table.watch.watch({"bills": OLD}, TopicChoice(frozenset({"bills"})))
     table.watch.seen({"orders": NEW, "progress": PROGRESS})
     assert table.changes == []
     table.after(INTERVAL_MS)
@@ -203,3 +209,89 @@ def test_a_broker_that_knows_fewer_partitions_of_the_progress_topic_loses_it_not
 ) -> None:
     table.see(progress=TopicFacts(PROGRESS.id, PROGRESS.partitions - 1))
     assert table.lost == []
+
+
+# -- topics by pattern -----------------------------------------------------------------------------
+
+CHOICE = TopicChoice(frozenset({"orders"}), ("^b",), r".*[.]dlq")
+BILLS = TopicFacts(b"b" * 16, 2)
+
+
+class Patterns(Table):
+    """A watch of `orders`, and of what begins with b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch.watch({"orders": OLD}, CHOICE)
+
+    def find(self, **others: TopicFacts | None) -> list[tuple[set[str], set[str]]]:
+        """The next look that is due finds these beside the known ones; what has changed by it."""
+        begun, before = len(self.looks), len(self.matches)
+        assert self.after(INTERVAL_MS) == begun + 1
+        self.watch.seen({"orders": OLD, "progress": PROGRESS, **others})
+        return self.matches[before:]
+
+
+def test_what_matches_comes_and_is_looked_at_from_then_on() -> None:
+    table = Patterns()
+    assert table.find(bills=BILLS, **{"b.dlq": NEW, "others": NEW}) == [({"bills"}, set())]
+    assert table.find(bills=BILLS) == []
+    assert table.looks[-1] == {"orders", "bills", "progress"}
+
+
+def test_what_matched_goes_calmly_once_two_looks_have_missed_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = Patterns()
+    table.find(bills=BILLS)
+    assert table.find(bills=None) == [], "another broker may know it"
+    assert table.watch.due_ms == table.now_ms + PAUSE_MS
+    assert table.find(bills=None) == [(set(), {"bills"})]
+    assert table.find() == []
+    assert table.looks[-1] == {"orders", "progress"}
+    assert [it.levelname for it in caplog.records] == []
+    assert table.find(bills=NEW) == [({"bills"}, set())], "it comes again, as another topic"
+    assert (table.changes, table.lost) == ([], [])
+
+
+def test_what_one_broker_has_missed_stays() -> None:
+    table = Patterns()
+    table.find(bills=BILLS)
+    table.find(bills=None)
+    assert table.find(bills=BILLS) == []
+    assert table.find(bills=None) == []
+
+
+def test_a_match_that_is_made_again_between_two_looks_has_gone_and_come() -> None:
+    table = Patterns()
+    table.find(bills=BILLS)
+    assert table.find(bills=NEW) == [({"bills"}, {"bills"})]
+    assert table.find(bills=BILLS) == [], "a broker that knows less"
+    assert table.find(bills=NEW) == []
+    assert table.changes == []
+
+
+def test_a_match_that_gets_partitions_is_a_change() -> None:
+    table = Patterns()
+    table.find(bills=BILLS)
+    wider = TopicFacts(BILLS.id, 9)
+    assert table.find(bills=wider) == []
+    assert table.changes == [{"bills": wider}]
+
+
+def test_a_named_topic_that_matches_too_stays_a_named_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = Patterns()
+    table.watch.watch({"bank": OLD}, TopicChoice(frozenset({"bank"}), ("^b",)))
+    for _ in range(3):
+        assert table.find(bank=None, orders=None) == []
+    assert "topic bank: does not exist any more" in caplog.text
+
+
+def test_a_look_at_topics_of_an_earlier_choice_brings_none_of_them() -> None:
+    table = Patterns()
+    table.after(INTERVAL_MS)
+    table.watch.watch({}, TopicChoice(frozenset(), ("^x",)))
+    table.watch.seen({"orders": OLD, "bills": BILLS, "progress": PROGRESS})
+    assert table.matches == []

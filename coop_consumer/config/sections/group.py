@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coop_consumer.config.choices import IsolationLevel, OffsetReset
-from coop_consumer.config.patterns import KAFKA_NAME, NOT_EMPTY, SERVERS, TOPIC_NAMES
+from coop_consumer.config.patterns import CALLABLE, CHOSEN_TOPICS, KAFKA_NAME, NOT_EMPTY, SERVERS
 from coop_consumer.config.setting import About, Section, setting
 
 
@@ -36,9 +36,12 @@ class GroupSettings:
     topics: str | None = setting(
         None,
         "The topics of a `WorkerPool` without the argument `topics`: names between commas, or "
-        "a list. A `CooperativeConsumer` gets them by `subscribe` or `assign`.",
-        "topics are asked for by name; a pattern such as ^orders is not followed",
-        pattern=TOPIC_NAMES,
+        "a list. A name that begins with ^ is a regular expression for the beginning of names: "
+        "topics that match it come and go while the member runs. It takes nothing that the group "
+        "itself writes, and no topic that begins with __. A `CooperativeConsumer` gets topics by "
+        "`subscribe` or `assign`.",
+        "brokers allow no other names",
+        pattern=CHOSEN_TOPICS,
         derived="named in the call",
         listed=True,
     )
@@ -62,6 +65,15 @@ class GroupSettings:
         "resolved in the process that joins, not where the configuration was made",
         pattern=NOT_EMPTY,
         derived="the machine's host name",
+    )
+    oauth_token_provider: str | None = setting(
+        None,
+        "With sasl.mechanism=OAUTHBEARER: the function that gives login tokens, as "
+        "module:callable. It takes nothing and returns (token, expiry in Unix seconds); a "
+        "principal and a dict of extensions may follow. All clients of a process share its tokens.",
+        "named by text, it can be imported in other processes, too",
+        pattern=CALLABLE,
+        derived="none",
     )
     auto_offset_reset: OffsetReset = setting(
         OffsetReset.EARLIEST,

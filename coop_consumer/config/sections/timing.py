@@ -46,7 +46,8 @@ class TimingSettings:
     topics_watch_interval_ms: int = setting(
         10_000,
         "How soon a member notices topics that are deleted, created again under their name, or "
-        "get partitions. The group's leader also notices a changed policy.",
+        "get partitions; and which topics match its patterns. The group's leader also notices a "
+        "changed policy.",
         "one small request of each member; until then a topic created again is read at the old "
         "offset",
         low=1_000,

@@ -10,13 +10,13 @@ names, or is refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.consumer.subscription_state import SubscriptionState
+from kafka.consumer.subscription_state import SubscriptionState, SubscriptionType
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer import (
     DEFAULT_GENERATION_ID,
@@ -94,7 +94,9 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         self._seat = seat
         self._is_seated = False
         subscription = SubscriptionState()
-        subscription.subscribe(topics=topics)
+        # Not `subscribe`, which refuses an empty list: no topic may match a pattern yet.
+        subscription._set_subscription_type(SubscriptionType.AUTO_TOPICS)
+        subscription.change_subscription(topics)
         super().__init__(
             client, subscription, assignors=assignors, **{**settings, "enable_auto_commit": False}
         )
@@ -159,12 +161,14 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         for member in members:
             member.metadata = readable(member.metadata, member.member_id)
         try:
-            return super()._perform_assignment(leader_id, protocol, members)
+            planned = super()._perform_assignment(leader_id, protocol, members)
         except Exception as error:
             # Without an answer of the leader, every member would wait until its session expired.
             log.exception("group %s: lead_assign failed, nobody gets anything", self.group_id)
             self.fail(error, "this member could not assign as leader")
             return {member.member_id: NOTHING for member in members}
+        self._ask_only_for(self._subscription.group_subscription())
+        return planned
 
     async def _on_join_complete_async(
         self, generation: int, member_id: str, protocol: str, member_assignment: bytes
@@ -223,9 +227,16 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Replace the subscription; the base sees that it differs, and joins again."""
+        if set(topics) == self._subscription.subscription:
+            return
         self._subscription.change_subscription(topics)
         self._cluster.set_topics(topics)
+        self._ask_only_for(topics)
         self._wake()
+
+    def _ask_only_for(self, topics: Iterable[str]) -> None:
+        """Ask brokers for these topics alone: kafka-python never forgets one that is gone."""
+        self._cluster._topics = set(topics)
 
     def rejoin(self) -> None:
         """Join again, with user data asked for after this call."""

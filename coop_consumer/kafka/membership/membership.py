@@ -34,6 +34,7 @@ from coop_consumer.kafka.membership.listener import (
 from coop_consumer.kafka.membership.requests import HAS_LEFT, Ask, GroupRequests
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
+from coop_consumer.kafka.membership_login import logged_in_membership
 from coop_consumer.log_filter import CLIENTS
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,9 @@ _FAILED_LEAVE_MS = 2_000
 
 _CLIENT_LOGS = (
     "kafka.cluster",
-    "kafka.coordinator.base",
+    "kafka.coordinator",
     "kafka.coordinator.consumer",
+    "kafka.coordinator.heartbeat",
     "kafka.net.connection",
     "kafka.net.inet",
     "kafka.net.manager",
@@ -70,7 +72,7 @@ class Membership:
             and `group_id` at least. `max_poll_interval_ms` is the rebalance timeout: how long
             others wait for this member when it is stuck. `heartbeat_interval_ms` sets how fast a
             rebalance is noticed.
-        topics: what this member subscribes to; at least one.
+        topics: what this member subscribes to; without any it gets nothing yet.
         protocol: the assignor's name in the group; all members must use the same.
         listener: who is notified; see `MembershipListener`.
         plain: the name of a plain assignor to offer too, or None. If some members know no other,
@@ -126,7 +128,7 @@ class Membership:
         """
         assert self._driver is None, "start() is called once"
         try:
-            self._client = KafkaNetClient(**self._settings)
+            self._client = KafkaNetClient(**logged_in_membership(self._settings))
         except (kafka_errors.KafkaConfigurationError, TypeError, ValueError) as error:
             raise refused(f"cannot be configured: {error}") from error
         close_what_fails(self._client._manager)

@@ -30,9 +30,7 @@ def completed(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(topics: Sequence[str]) -> tuple[str, ...]:
-    """Return the topics if there are any and Kafka allows their names."""
-    if not topics:
-        raise ConfigError("topics", "are missing", "Subscribe to at least one topic")
+    """Return the topics if Kafka allows their names. None at all: it waits for some to come."""
     for topic in topics:
         try:
             ensure_valid_topic_name(topic)
