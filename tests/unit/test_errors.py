@@ -20,6 +20,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
     for error in (
         errors.BrokerUnreachableError("kafka-1:9092", "connection refused"),
         errors.MemberLostError("billing", "M1", "unknown member id"),
+        errors.MemberSilentError("billing", "M1", 2.5),
         errors.AppendAbortedError("orders", 3, "timed out"),
         errors.AppendInDoubtError("orders", 3, bytes(16), "timed out"),
         errors.TransactionDroppedError("billing", "m1"),
