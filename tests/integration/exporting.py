@@ -37,7 +37,7 @@ class Exporter:
 
 def command(its: Job, *words: str) -> list[str]:
     bootstrap = str(its.client["bootstrap.servers"])
-    name = [sys.executable, "-m", "coop_consumer", "exporter", "--bootstrap", bootstrap]
+    name = [sys.executable, "-m", "coop_consumer.cli", "exporter", "--bootstrap", bootstrap]
     return [*name, "--address", "127.0.0.1:0", "--every", "0.2", *words]
 
 
