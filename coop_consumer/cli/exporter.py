@@ -101,7 +101,13 @@ def _serve(stack: ExitStack, address: str, watches: Watches) -> None:
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
 
     exposition = Exposition(SampleCollector(lambda: _samples(watches.looks)))
-    server = OpsServer(address, [metrics_route(exposition)], setting=_SETTING, group="exporter")
+    server = OpsServer(
+        address,
+        [metrics_route(exposition)],
+        setting=_SETTING,
+        remedy=f"give {_SETTING} another port, as in 127.0.0.1:9475",
+        group="exporter",
+    )
     stack.callback(server.close)
     server.start()
     log.info("metrics of groups at http://%s/metrics", server.address)

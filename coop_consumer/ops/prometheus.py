@@ -86,7 +86,8 @@ _Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 def _new_family(row: Metric) -> _Family:
-    text, labels = row.meaning.replace("`", ""), list(row.labels)
+    # The first sentence: each scrape carries it, and docs/metrics.md has the rest.
+    text, labels = row.meaning.partition(". ")[0].replace("`", ""), list(row.labels)
     match row.kind:
         case MetricKind.COUNTER:
             return CounterMetricFamily(row.name.removesuffix("_total"), text, labels=labels)

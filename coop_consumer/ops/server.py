@@ -41,6 +41,7 @@ class OpsServer:
         address: host:port; port 0: any free one.
         routes: What it answers.
         setting: The setting or option that has the address, for errors.
+        remedy: How to choose another one, for errors: a clause without a full stop.
         group: Names the thread.
 
     Attributes:
@@ -51,9 +52,15 @@ class OpsServer:
     """
 
     def __init__(
-        self, address: str, routes: Sequence[BaseRoute], *, setting: str, group: str
+        self,
+        address: str,
+        routes: Sequence[BaseRoute],
+        *,
+        setting: str,
+        remedy: str,
+        group: str,
     ) -> None:
-        self._socket = _listening(address, setting)
+        self._socket = _listening(address, setting, remedy)
         host, port, *_ = self._socket.getsockname()
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         config = uvicorn.Config(
@@ -161,7 +168,7 @@ class SharedAnswer:
             return await run_in_threadpool(self._compute)
 
 
-def _listening(address: str, setting: str) -> socket.socket:
+def _listening(address: str, setting: str, remedy: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -170,10 +177,10 @@ def _listening(address: str, setting: str) -> socket.socket:
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             problem = f"={address} is in use: another process, or another pool, listens there"
-            remedy = "Choose another port, or end what listens there"
+            remedy = f"End what listens there, or {remedy}"
         else:
             problem = f"={address} is no address to listen at ({error})"
-            remedy = "Choose a host of this machine, as in 127.0.0.1:9464, and a free port"
+            remedy = f"Name a host of this machine and a free port: {remedy}"
         raise ConfigError(setting, problem, remedy) from error
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)

@@ -74,7 +74,11 @@ def served(
 
     exposition = Exposition(MemberCollector(metrics), others)
     server = OpsServer(
-        config.ops_address, [metrics_route(exposition)], setting=SETTING, group=config.group_id
+        config.ops_address,
+        [metrics_route(exposition)],
+        setting=SETTING,
+        remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
+        group=config.group_id,
     )
     server.start()
     log.info("group %s: metrics at http://%s/metrics", config.group_id, server.address)

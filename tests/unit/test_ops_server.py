@@ -33,7 +33,13 @@ def serving(
     metrics: Callable[[], MemberMetrics] = full, address: str = "127.0.0.1:0"
 ) -> Iterator[OpsServer]:
     exposition = Exposition(MemberCollector(metrics), lambda: ())
-    server = OpsServer(address, [metrics_route(exposition)], setting="ops.address", group="billing")
+    server = OpsServer(
+        address,
+        [metrics_route(exposition)],
+        setting="ops.address",
+        remedy="set ops.address",
+        group="billing",
+    )
     server.start()
     try:
         yield server
@@ -69,18 +75,22 @@ def test_another_path_is_not_found_and_another_method_not_allowed() -> None:
 
 def test_a_port_in_use_is_told_with_the_setting_and_what_to_do() -> None:
     with serving() as server, pytest.raises(ConfigError) as raised:
-        OpsServer(server.address, [], setting="ops.address", group="billing")
+        OpsServer(
+            server.address, [], setting="ops.address", remedy="set ops.address", group="billing"
+        )
 
     text = str(raised.value)
     assert text.startswith("ops.address")
     assert server.address in text
     assert "in use" in text
-    assert "Choose another port" in text
+    assert "End what listens there, or set ops.address." in text
 
 
 def test_a_host_of_another_machine_is_no_address() -> None:
     with pytest.raises(ConfigError, match="is no address to listen at"):
-        OpsServer("192.0.2.1:9464", [], setting="ops.address", group="billing")
+        OpsServer(
+            "192.0.2.1:9464", [], setting="ops.address", remedy="set ops.address", group="billing"
+        )
 
 
 def test_a_closed_server_frees_its_port() -> None:
