@@ -6,6 +6,7 @@ pair the ratio counts, and of all ratios the median:
     noop        records a second, with a scrape a second: with, over without
     io          seconds: with, over without
     live        the 99th percentile of the latency: with, over without
+    cpu_ratio   of each of these: CPU seconds of the member, which other programs disturb less
     partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes
 
 Runs of `noop` last some seconds only. So they are scraped each second: five times as often as
@@ -105,6 +106,7 @@ def _pairs(broker: Broker, name: str, runs: int) -> dict[str, object]:
         case = replace(case, records=NOOP_RECORDS)
     topic = "" if case.joins_before else filled(broker, case)
     found: dict[str, list[float]] = {OURS.name: [], WATCHED.name: []}
+    cpu_s: dict[str, list[float]] = {OURS.name: [], WATCHED.name: []}
     scrapes = 0
     for number in range(runs):
         pair = (OURS, WATCHED) if number % 2 == 0 else (WATCHED, OURS)
@@ -113,10 +115,13 @@ def _pairs(broker: Broker, name: str, runs: int) -> dict[str, object]:
             with around as seen:
                 run = run_once(broker, case, system, topic, seed=number)
             scrapes += len(seen.took_ms)
-            found[system.name].append(_figure(name, figures(case, run)))
+            judged = figures(case, run)
+            found[system.name].append(_figure(name, judged))
+            cpu_s[system.name].append(judged.cpu_worker_s)
     ratios = [a / b for a, b in zip(found[WATCHED.name], found[OURS.name], strict=True)]
     return {
         "ratio": round(median(ratios), 3),
+        "cpu_ratio": round(median(cpu_s[WATCHED.name]) / median(cpu_s[OURS.name]), 3),
         "ratios": [round(it, 3) for it in ratios],
         "without": [round(it, 3) for it in found[OURS.name]],
         "with": [round(it, 3) for it in found[WATCHED.name]],
