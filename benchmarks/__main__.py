@@ -14,6 +14,9 @@ them.
 `spark-read` reads a topic with Spark, by our data source and by Spark's own connector; `spark-work`
 works two milliseconds on each record, on more tasks than partitions and on as many.
 
+`ops` takes turns between members that are scraped and members that are not, and says how soon one
+of 200 partitions answers.
+
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed. `autoscale` follows the
 advice of `coop-consumer scale` through a step of the load.
@@ -44,6 +47,7 @@ from benchmarks.imports import imports
 from benchmarks.kill import kill12
 from benchmarks.logs import logs
 from benchmarks.machine import conditions
+from benchmarks.ops import ops
 from benchmarks.restart import restart
 from benchmarks.rows import JsonRow, is_broken, table
 from benchmarks.scale import scale
@@ -68,7 +72,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
-WAITS = ("autoscale", "churn", "kill12", "restart")
+WAITS = ("autoscale", "churn", "kill12", "ops", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
 
@@ -175,6 +179,8 @@ def shortened(case: Case, records_max: int | None) -> Case:
 def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
     if asked.case == "autoscale":
         return autoscale(bootstrap, as_json=asked.json)
+    if asked.case == "ops":
+        return ops(bootstrap, asked.runs, as_json=asked.json)
     if asked.case == "restart":
         return restart(bootstrap, asked.runs, as_json=asked.json)
     if asked.case == "churn":

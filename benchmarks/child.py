@@ -24,6 +24,7 @@ from benchmarks.watched import WatchedConsumer
 MODULES = {
     "ours": "benchmarks.ours",
     "ours-one-core": "benchmarks.ours",
+    "ours-watched": "benchmarks.ours",
     "at-least-once": "benchmarks.ours",
     "exactly-once": "benchmarks.ours",
     "raw": "benchmarks.peers.raw",

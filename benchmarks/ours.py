@@ -5,6 +5,7 @@ In: a job. Out: a `WorkerPool` that runs it at the default settings, as `coop-co
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -139,6 +140,8 @@ class Ours:
         self._around = ExitStack()
         self._ends_by_itself = job.ends_at > 0
         config: dict[str, object] = {"bootstrap.servers": job.bootstrap, "group.id": job.group}
+        if job.system == "ours-watched":
+            config["ops.address"] = os.environ["BENCH_OPS"]
         if job.instance:
             config["group.instance.id"] = job.instance
         if job.outputs:

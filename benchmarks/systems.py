@@ -99,6 +99,8 @@ GUARANTEES = tuple(
 """The same by the guarantee that it is asked for, where handlers send."""
 ONE_CORE = System("ours-one-core", True, True, own_command, _own_version, _one, _only_threads)
 """The same as `coop-consumer run --one-core` runs it; all else is at its default."""
+WATCHED = System("ours-watched", True, True, own_command, _own_version, _one, _always)
+"""The same as `coop-consumer run --ops` runs it; `benchmarks.ops` scrapes it."""
 
 PEERS = {
     it.name: it

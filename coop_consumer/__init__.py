@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config, Settings
     from coop_consumer.consumer import CooperativeConsumer, RangeListener
     from coop_consumer.core.committed import CommittedOffset
+    from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.one_core import threads_on_one_core
@@ -36,6 +37,7 @@ _HOMES = {
     "CoopConsumerError": "coop_consumer.errors",
     "CooperativeConsumer": "coop_consumer.consumer",
     "KeyRange": "assignors",
+    "MemberMetrics": "coop_consumer.core.metrics",
     "OffsetRange": "offsets",
     "Owner": "coop_consumer.owners",
     "RangeListener": "coop_consumer.consumer",
@@ -55,6 +57,7 @@ __all__ = [
     "CoopConsumerError",
     "CooperativeConsumer",
     "KeyRange",
+    "MemberMetrics",
     "OffsetRange",
     "Owner",
     "RangeListener",

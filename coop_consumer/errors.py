@@ -12,6 +12,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── UnexpectedAnswerError
     │   ├── TokenUnavailableError
     │   ├── MemberLostError
+    │   ├── MemberSilentError
     │   ├── TransactionAbortedError
     │   ├── TransactionDroppedError
     │   ├── AppendAbortedError
@@ -217,6 +218,22 @@ class MemberLostError(RetriableError):
             "It starts no further record, commits no further progress, and joins again; records "
             "that it had not committed repeat. If this happens often, look for a frozen or "
             "overloaded process, or raise session.timeout.ms."
+        )
+
+
+@dataclass(eq=False)
+class MemberSilentError(RetriableError):
+    """The thread of a member of this process has not answered a question about its figures."""
+
+    group: str
+    member: str
+    waited_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}, member {self.member}: its thread has not answered within "
+            f"{self.waited_s:g} s. What it does goes on, and nothing was changed. Ask again; if it "
+            "stays silent, look for code that keeps the interpreter busy, or for a frozen process."
         )
 
 

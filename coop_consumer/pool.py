@@ -23,9 +23,11 @@ from coop_consumer.core.events import CapacityChanged, Fatal
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
+from coop_consumer.member.figures import metrics_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.runs import Runs
+from coop_consumer.ops.serving import served
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -42,6 +44,8 @@ from coop_consumer.worker_side import WorkerSide
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +140,7 @@ class WorkerPool:
         self._runs: Runs[MemberRun] | None = None  # before the start
         self._beginning = threading.Lock()  # a close must reach the first run
         self._over: Latch | None = None
+        self._ops: OpsServer | None = None
 
     def shut_in_fork(self) -> None:
         """In a forked child: the member is the parent's, and so are its threads and clients."""
@@ -195,6 +200,7 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
+            ConfigError: `ops.address` is in use, or needs a package; nothing was asked.
             MisuseError: If it was called before, or the pool was made before a fork.
             CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
                 a setting. Nothing has joined, and the pool may be started again.
@@ -202,6 +208,19 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
+        style = self._work.style
+        self._ops = served(self.config, self.metrics, figures_of_children=lambda: style.figures)
+        try:
+            self._begin()
+        except BaseException:
+            self._close_ops()
+            raise
+
+    def _close_ops(self) -> None:
+        if self._ops is not None:
+            self._ops.close()
+
+    def _begin(self) -> None:
         member = self._make(again=False)
         self._started = True
         with self._beginning:
@@ -261,6 +280,23 @@ class WorkerPool:
                 "owner_of()", "this pool does not run", "Call owner_of between start and close"
             )
         return owner_of(self.config, runs.member, topic, key, partition)
+
+    def metrics(self) -> MemberMetrics:
+        """What the member counts, and how it stands now: typed values, made for an exporter.
+
+        Any thread may call, at any time: before the start and after the end nothing stands, and
+        what was counted is there. Counters go on over new runs of the member. docs/metrics.md has
+        the same figures by their names in Prometheus.
+
+        Raises:
+            MemberSilentError: The member's thread has not answered within 5 seconds.
+            MisuseError: In a forked child.
+        """
+        self._refuse_fork("metrics()")
+        runs = self._runs if self._at_work else None
+        found = metrics_of(self.config, self._identity, runs)
+        changelog = self._work.changelog
+        return found if changelog is None else replace(found, keyed_state=changelog.metrics())
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.
@@ -344,7 +380,10 @@ class WorkerPool:
         if not self._ended:
             self._ended = True
             self._executor.stop()
-            self._work.tear_down()
+            try:
+                self._work.tear_down()
+            finally:
+                self._close_ops()
         error = runs.ended.result() or self._work.error
         if error is not None:
             raise error

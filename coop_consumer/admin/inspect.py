@@ -68,8 +68,10 @@ class Inspector:
         self.config = self._asked = config
         self.topics = Topics(config)
         self.topics.check_broker()
-        self.group: GroupView = CoordinatorView(config, lambda: self.topics.admin)
+        self._coordinator = CoordinatorView(config, lambda: self.topics.admin, stays=True)
+        self.group: GroupView = self._coordinator
         self._log: GroupLog | None = None
+        self._reader: RecordReader | None = None
         self._waits = True
         # By log partition and offset: whose transaction a warning has named.
         self._named: dict[tuple[int, int], OpenTransaction] = {}
@@ -83,9 +85,20 @@ class Inspector:
         self.close()
 
     def close(self) -> None:
-        """Close the reader of the progress log."""
+        """Close all clients."""
+        self._coordinator.close()
+        self._close_log()
+        self._close_reader()
+
+    def _close_log(self) -> None:
         if self._log is not None:
             self._log.close()
+            self._log = None
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     # ---- the group -----------------------------------------------------------------------------
 
@@ -207,8 +220,7 @@ class Inspector:
     def _work_as(self, config: Config) -> None:
         """Go by this configuration; a group that was changed over has another log."""
         if config.progress_log != self.config.progress_log:
-            self.close()
-            self._log = None
+            self._close_log()
         self.config = config
 
     def _log_view(self) -> GroupLog:
@@ -297,17 +309,25 @@ class Inspector:
         }
         if not behind:
             return tuple(partitions)
-        with RecordReader(self.config, hashing) as reader:
-            found = reader.first(
-                {tp: offset for tp, (_, offset) in behind.items()},
-                lambda tp, record: not behind[tp][0].is_done(record.key_hash, record.offset),
-            )
-            failed = {
-                seen.tp: sorted(seen.store.attempts())[:_FAILED_READ_MAX]
-                for seen in partitions
-                if seen.tp in behind
-            }
-            read = reader.at(failed)
+        if self._reader is None:
+            self._reader = RecordReader(self.config, hashing)
+        reader = self._reader
+        reader.hashing = hashing
+        found = reader.first(
+            {tp: offset for tp, (_, offset) in behind.items()},
+            lambda tp, record: not behind[tp][0].is_done(record.key_hash, record.offset),
+        )
+        failed = {
+            seen.tp: sorted(seen.store.attempts())[:_FAILED_READ_MAX]
+            for seen in partitions
+            if seen.tp in behind
+        }
+        read = reader.at(failed)
+        reader.rest()
+        if len(found) < len(
+            behind
+        ):  # perhaps it knows no broker any more: the next look has a new one
+            self._close_reader()
         records = {tp: {record.offset: record} for tp, record in found.items()}
         for tp, more in read.items():
             records[tp] = records.get(tp, {}) | more

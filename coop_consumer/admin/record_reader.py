@@ -27,7 +27,11 @@ _SCANNED_MAX = 2_000
 
 
 class RecordReader:
-    """Reads single records of data topics, of many partitions at a time."""
+    """Reads single records of data topics, of many partitions at a time.
+
+    Attributes:
+        hashing: How the group places records in the hash space.
+    """
 
     def __init__(self, config: Config, hashing: Hashing) -> None:
         settings = {
@@ -38,7 +42,7 @@ class RecordReader:
         }
         with making(config):
             self._consumer = Consumer(logged_in({**config.data_plane(), **settings}))
-        self._hashing = hashing
+        self.hashing = hashing
 
     def __enter__(self) -> Self:
         """Return the reader: it is ready."""
@@ -46,7 +50,15 @@ class RecordReader:
 
     def __exit__(self, *_: object) -> None:
         """Close the consumer."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the consumer."""
         self._consumer.close()
+
+    def rest(self) -> None:
+        """Fetch nothing until it is asked again."""
+        self._consumer.unassign()
 
     def at(
         self, wanted: Mapping[TopicPartition, Sequence[int]]
@@ -93,5 +105,5 @@ class RecordReader:
         offset, key, (kind, timestamp_ms) = message.offset(), message.key(), message.timestamp()
         assert offset is not None, "a message without an offset"
         raw = None if key is None else bytes(key)
-        key_hash = self._hashing.place(tp.partition, offset, raw)
+        key_hash = self.hashing.place(tp.partition, offset, raw)
         return RecordSeen(offset, raw, key_hash, timestamp_ms if kind else -1)

@@ -40,6 +40,9 @@ COMMANDS = {
     "scale": CommandEntry(
         "scale", "scale", "Say how many members a group wants, how many can help, and why."
     ),
+    "exporter": CommandEntry(
+        "exporter", "exporter", "Show groups from outside as metrics, for Prometheus."
+    ),
     "retry": CommandEntry("decide", "retry", "Try parked records again."),
     "skip": CommandEntry("decide", "skip", "Count parked records as done, unprocessed."),
     "release": CommandEntry(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import nullcontext
+from dataclasses import replace
 
 import click
 
@@ -20,13 +21,27 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
-from coop_consumer.config import ExecutorName
+from coop_consumer.config import Config, ExecutorName
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.one_core import threads_on_one_core
+from coop_consumer.ops.serving import refuse_without_packages
 from coop_consumer.pool import WorkerPool
 from coop_consumer.styles import EXECUTORS
 
 log = logging.getLogger(__name__)
+
+OPS_ADDRESS = "127.0.0.1:9464"
+"""The port that exporters of OpenTelemetry use for Prometheus."""
+
+
+def _with_ops(config: Config, address: str) -> Config:
+    """The configuration with the address of `--ops`, which the packages for it must be there for.
+
+    Raises:
+        ConfigError: It is no address, or a package is missing.
+    """
+    refuse_without_packages("--ops (ops.address)")
+    return replace(config, ops_address=address)
 
 
 @click.command(short_help="Run a worker class, as one member of a group.")
@@ -62,6 +77,13 @@ log = logging.getLogger(__name__)
     "a millisecond or less, and no help to those that compute outside Python.",
 )
 @click.option(
+    "--ops",
+    is_flag=False,
+    flag_value=OPS_ADDRESS,
+    metavar="[HOST:PORT]",
+    help=f"Answer over HTTP: metrics at /metrics (ops.address); by default at {OPS_ADDRESS}.",
+)
+@click.option(
     NO_SUPERVISE,
     is_flag=True,
     expose_value=False,  # `coop_consumer.cli.main` has seen to it
@@ -79,6 +101,7 @@ def run(
     executor: ExecutorName,
     until: str | None,
     one_core: bool,
+    ops: str | None,
 ) -> None:
     """Run a worker class, as one member of a group.
 
@@ -96,7 +119,8 @@ def run(
     """
     if one_core and executor == "process":
         raise click.UsageError("--one-core is for threads: processes are to have a core each")
-    config = connection.config(group)
+    settings = connection.config(group)
+    config = settings if ops is None else _with_ops(settings, ops)
     orders = orders_from(os.environ)
     if orders is not None and orders.leaves:
         leave_for(config.membership(), orders.leaves)
@@ -119,7 +143,7 @@ def run(
         until_caught_up=until is not None,
         seat=seat,
     )
-    signals = Signals(pool, connection, config, executor, workers)
+    signals = Signals(pool, connection, settings, executor, workers)
     signals.listen()
     if seat is not None:
         seat.pass_signals_to(signals.come)

@@ -9,18 +9,13 @@ from typing import Any
 
 import click
 
-from assignors import TopicPartition
+from coop_consumer.admin.advisor import Advisor
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
-from coop_consumer.config import Config, Ordering
 from coop_consumer.plain_text import all_printable
-from coop_consumer.status.arrivals import Arrivals
-from coop_consumer.status.load import with_names
-from coop_consumer.status.model import GroupStatus, group_status
-from coop_consumer.status.needs import members_of, needs_of
-from coop_consumer.status.scale import ScaleAdvice, ScaleRules, advise
-from coop_consumer.status.seen import Hashing
+from coop_consumer.status.model import GroupStatus
+from coop_consumer.status.scale import ScaleAdvice
 
 WATCH_S = 5.0
 
@@ -46,7 +41,7 @@ def scale(
     It never joins the group and changes nothing.
     """
     with Inspector(connection.config(group)) as inspector:
-        advisor = _Advisor(inspector, topics)
+        advisor = Advisor(inspector, topics)
         if watch is None:
             _show(advisor.look(), in_json=in_json)
             return
@@ -54,44 +49,6 @@ def scale(
             while True:
                 _show(advisor.look(), in_json=in_json)
                 time.sleep(watch)
-
-
-class _Advisor:
-    """Looks at a group again and again.
-
-    It remembers what arrived, what it asked for, and the names of heavy keys.
-    """
-
-    def __init__(self, inspector: Inspector, topics: tuple[str, ...]) -> None:
-        self._inspector = inspector
-        self._topics = topics
-        self._arrivals = Arrivals()
-        self._asked_for: int | None = None
-        self._names: dict[tuple[TopicPartition, int], bytes] = {}
-
-    def look(self) -> tuple[GroupStatus, ScaleAdvice]:
-        seen = self._inspector.see(self._topics, records=False, waits=False)
-        self._arrivals.note(time.monotonic(), {it.tp: it.end for it in seen.partitions})
-        status = group_status(seen)
-        heavy = status.load.keys
-        self._names |= {(it.tp, it.key_hash): it.key for it in heavy if it.key is not None}
-        advice = advise(
-            needs_of(status, self._arrivals),
-            with_names(status.load, self._names),
-            members_of(status, self._asked_for),
-            _rules(self._inspector.config, status),
-        )
-        self._asked_for = advice.wanted
-        return status, advice
-
-
-def _rules(config: Config, status: GroupStatus) -> ScaleRules:
-    hashing = Hashing(config.ordering.value, config.ordering_block_size)
-    return ScaleRules(
-        target_s=config.scale_drain_target_s,
-        workers=config.workers_on("thread"),
-        is_serial=hashing.agreed_by(status.members).ordering == Ordering.PARTITION,
-    )
 
 
 def _show(found: tuple[GroupStatus, ScaleAdvice], *, in_json: bool) -> None:

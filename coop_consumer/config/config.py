@@ -206,6 +206,11 @@ class Config(TypedSettings):
         return _number(dict(self.passed), "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
 
     @property
+    def statistics_interval_ms(self) -> int:
+        """`statistics.interval.ms`: how often clients say how they are; 0: they do not."""
+        return _number(dict(self.passed), "statistics.interval.ms", 0)
+
+    @property
     def user(self) -> str:
         """The name that logs in, for messages; "" without one."""
         return str(dict(self.passed).get("sasl.username", ""))

@@ -56,7 +56,10 @@ PRODUCER = _names(
 )
 """Names that go only to the producer of progress and dead letters."""
 
-PASSED = SHARED | CONSUMER | PRODUCER
+WATCHED = _names("statistics.interval.ms")
+"""Names that go only to the clients whose figures a member shows (docs/metrics.md)."""
+
+PASSED = SHARED | CONSUMER | PRODUCER | WATCHED
 
 LIBRDKAFKA_ALONE = _names(
     """
@@ -105,6 +108,9 @@ class NumberBound:
 
 
 BOUNDS = {
+    "statistics.interval.ms": NumberBound(
+        1_000, None, "each of a client's figures costs the interpreter milliseconds", zero=True
+    ),
     "socket.timeout.ms": NumberBound(
         1_000, None, "librdkafka may abort the process if requests time out at once"
     ),
@@ -196,7 +202,7 @@ DECIDED = {
 
 _CALLBACK = Refused(
     "callbacks run on the framework's own fetch thread",
-    "Use the methods of Worker or RangeListener for ranges, WorkerPool.counters and "
+    "Use the methods of Worker or RangeListener for ranges, WorkerPool.metrics() and "
     "`coop-consumer status` for figures, and Python's logging for errors of the clients",
 )
 _OAUTH = Refused(
@@ -301,7 +307,7 @@ REFUSED = {
         _names(
             """
             consume.callback.max.messages delivery.report.only.error enable.gapless.guarantee
-            produce.offset.report queuing.strategy statistics.interval.ms
+            produce.offset.report queuing.strategy
             """
         ),
         _NO_EFFECT,

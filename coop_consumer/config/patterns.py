@@ -10,6 +10,9 @@ NOT_EMPTY = Pattern(r"\S(.*\S)?", "text that is not empty")
 _PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _SERVER = rf"(\w+://)?(\[[0-9A-Fa-f:.%\w]+\]|[^\s,:/\[\]]+)(:{_PORT})?"
 SERVERS = Pattern(rf"\s*{_SERVER}(\s*,\s*{_SERVER})*\s*", "host:port, or several between commas")
+ADDRESS = Pattern(
+    rf"(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):(0|{_PORT})", "host:port, as in 127.0.0.1:9464"
+)
 KAFKA_NAME = Pattern(
     r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
 )

@@ -20,6 +20,7 @@ from coop_consumer.config.librdkafka import (
     REFUSED,
     REFUSED_PREFIXES,
     SHARED,
+    WATCHED,
     Refused,
 )
 from coop_consumer.config.security import MECHANISMS, PROTOCOLS, TOKENS
@@ -190,6 +191,8 @@ def _librdkafka() -> str:
         f"Passed to every client (shared): {_listed(SHARED)}.\n\n"
         f"Passed to the fetcher (consumer): {_listed(CONSUMER)}.\n\n"
         f"Passed to the producer: {_listed(PRODUCER)}.\n\n"
+        "Passed to the clients whose figures a member shows ([metrics.md](metrics.md)): "
+        f"{_listed(WATCHED)}.\n\n"
         f"{aliases}\nNarrower than librdkafka has it:\n\n{bounded}\n"
         f"Decided here; giving the same value changes nothing:\n\n{decided}\n"
         f"Refused:\n\n{refused}"

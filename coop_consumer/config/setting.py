@@ -74,6 +74,7 @@ class Section(Enum):
     MEMORY = "Memory"
     FAILURE = "Failures"
     TIMING = "Timing"
+    OPERATION = "Operation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.config.sections.failure import FailureSettings
 from coop_consumer.config.sections.group import GroupSettings
 from coop_consumer.config.sections.memory import MemorySettings
+from coop_consumer.config.sections.operation import OperationSettings
 from coop_consumer.config.sections.progress import ProgressSettings
 from coop_consumer.config.sections.sharing import SharingSettings
 from coop_consumer.config.sections.state import StateSettings
@@ -39,6 +40,7 @@ TopicNames: TypeAlias = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 # A dataclass takes the fields of its last base first: the table begins with the group.
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TypedSettings(
+    OperationSettings,
     TimingSettings,
     FailureSettings,
     MemorySettings,

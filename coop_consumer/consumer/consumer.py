@@ -8,6 +8,7 @@ have the calls about records and progress. Progress is a set of facts that only 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from assignors import WHOLE, KeyRange, TopicPartition, union
 from coop_consumer.arguments import instance, shares
@@ -22,6 +23,9 @@ from coop_consumer.errors import (
     MisuseError,
 )
 from coop_consumer.owners import Owner, owner_of
+
+if TYPE_CHECKING:
+    from coop_consumer.core.metrics import MemberMetrics
 
 _ONE_OF_BOTH = "Use one consumer that subscribes, and another one that assigns"
 
@@ -143,6 +147,20 @@ class CooperativeConsumer(ConsumerRecords):
             MisuseError: Before `subscribe` or `assign`, or if the consumer is closed.
         """
         return dict(self._started("assignment()").snapshot().assignment)
+
+    # ---- figures -------------------------------------------------------------------------------
+
+    def metrics(self) -> MemberMetrics:
+        """What the member counts, and how it stands now: typed values, made for an exporter.
+
+        Counters go on over new runs of the member, and stay once the consumer is closed.
+        docs/metrics.md has the same figures by their names in Prometheus.
+
+        Raises:
+            MisuseError: Before `subscribe` or `assign`.
+            MemberSilentError: The member's thread has not answered within 5 seconds.
+        """
+        return self._started("metrics()", closed_too=True).metrics()
 
     # ---- the group -----------------------------------------------------------------------------
 

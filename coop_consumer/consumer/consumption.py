@@ -18,15 +18,18 @@ from coop_consumer.core import events
 from coop_consumer.core.outputs import Outputs
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.executors.manual import ManualExecutor
+from coop_consumer.member.figures import metrics_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.runs import Runs
+from coop_consumer.ops.serving import served
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
     from coop_consumer.consumer.listener import RangeListener
     from coop_consumer.core.committed import CommittedOffset
+    from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
 
@@ -53,6 +56,7 @@ class Consumption:
         executor: Hands out the records.
 
     Raises:
+        ConfigError: `ops.address` is in use, or needs a package.
         CoopConsumerError: Where the broker, a topic or a right is missing.
     """
 
@@ -63,6 +67,21 @@ class Consumption:
         self._alone = alone
         self._assigned: Mapping[TopicPartition, tuple[KeyRange, ...]] = {}
         self._identity = Identity.of(config)
+        self._config = config
+        self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
+        self._ops = served(config, self.metrics, figures_of_children=str)
+        try:
+            self._begin(config, topics)
+        except BaseException:
+            self._close_ops()
+            raise
+        self._at_work = self._runs
+
+    def _close_ops(self) -> None:
+        if self._ops is not None:
+            self._ops.close()
+
+    def _begin(self, config: Config, topics: Sequence[str]) -> None:
         self._sends: OutputWriter | None = None
         self.outputs = Outputs({}, 0)
         if config.output_names:
@@ -123,6 +142,10 @@ class Consumption:
         """See `MemberRun.assign`; holds for later runs, too."""
         self.member.assign(ranges)
         self._assigned = ranges
+
+    def metrics(self) -> MemberMetrics:
+        """What the member counts, and how it stands now; also after its end."""
+        return metrics_of(self._config, self._identity, self._at_work)
 
     def snapshot(self) -> Snapshot:
         """How the member stands."""
@@ -206,6 +229,7 @@ class Consumption:
         self._give_back()
         error = self._runs.ended.result()
         self.executor.make_calls()
+        self._close_ops()
         if error is not None:
             raise error
 

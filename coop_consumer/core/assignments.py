@@ -51,6 +51,7 @@ class Assignments:
         self.withdrawal.by_plain = event.plain
         self.announcing.assigned()
         state.membership.members, state.membership.live = max(data.members, 1), data.live
+        state.tally.rebalances += not state.membership.alone
         self.orders.apply(event)
         self.watch.assigned(leads=bool(data.split) and data.lead == state.name)
         ranges = {} if state.membership.closing else dict(data.ranges)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, KeyRange, Wait, intersect, subtract, union
+from assignors import WHOLE, KeyRange, intersect, subtract, union
 from coop_consumer.core.actions import APART_MAX, Fence, Level
 from coop_consumer.core.agreement import AgreementState
 from coop_consumer.core.blocked_read import RunId
@@ -70,7 +70,7 @@ class Beginnings:
             rest = item.ranges
             for part in self._parts(partition, free) if without(free, blocked) else ():
                 if without(part, blocked):
-                    self._begin_tenure(partition, part, item.waits, blocked)
+                    self._begin_tenure(partition, part, item, blocked)
                     rest = subtract(rest, part)
             if rest:
                 partition.waiting.append(WaitingRanges(rest, item.waits, item.since_ms))
@@ -112,10 +112,11 @@ class Beginnings:
         self,
         partition: Partition,
         ranges: tuple[KeyRange, ...],
-        waits: tuple[Wait, ...],
+        waiting: WaitingRanges,
         blocked: set[int],
     ) -> None:
         state, store, agreement = self.state, partition.store, partition.agreement
+        waits = waiting.waits
         assert agreement.state is AgreementState.AGREED, (
             f"I2: {partition.tp}: ranges begin while {agreement.state.name}, epoch "
             f"{agreement.epoch}, log epoch {store.epoch}"
@@ -136,6 +137,7 @@ class Beginnings:
                 and not progress.is_done(attempt.key_hash, offset)
             },
             leader_epoch=max((t.record.leader_epoch for t in store.tenures()), default=-1),
+            since_ms=waiting.since_ms,
         )
         tenure.logged.read_to = partition.view.store.next_offset
         self._suspect(partition, tenure, progress)
@@ -210,6 +212,7 @@ class Beginnings:
         tenure.logged.stable = tenure.tracker.stable
         self._rejoin_if_epoch_is_new(self.state.partition(tenure.tp))
         if tenure.ranges:
+            self.state.tally.handover.observe((self.state.now_ms - tenure.since_ms) / 1_000)
             self.notices.begun(tenure)
 
     def _rejoin_if_epoch_is_new(self, partition: Partition) -> None:

@@ -124,6 +124,7 @@ class Commits:
         self._report_late_at_ms = 0
         self._report_failed_at_ms = 0
         self._finished_since = 0
+        self._uncommitted_since_ms = 0  # since when something finished is not in the log
         self._doubt: _Doubt | None = None
         self._refused_by = NO_MEMBER  # the group has left the generation of this assignment
         self._asked: dict[int, dict[int, int]] = {}  # request → log partition → commit awaited
@@ -133,6 +134,21 @@ class Commits:
     def finished(self, count: int) -> None:
         """So many records were finished."""
         self._finished_since += count
+        if count and not self._uncommitted_since_ms:
+            self._uncommitted_since_ms = self._state.now_ms
+
+    def age_ms(self) -> int:
+        """How long what is finished has waited for its commit; 0: all of it is in the log."""
+        sent = [it.sent_ms for it in self.under_way.values()]
+        if not sent and not self._has_finished():
+            return 0
+        since_ms = self._uncommitted_since_ms or self._state.now_ms
+        return max(self._state.now_ms - min([since_ms, *sent]), 0)
+
+    def _has_finished(self) -> bool:
+        """Whether anything is finished that no commit has taken along."""
+        partitions = self._state.partitions.values()
+        return any(tenure.finished for it in partitions for tenure in it.all_tenures())
 
     def next_due_ms(self) -> int | None:
         """When something may have to be committed; None: nothing has changed. O(views), mostly."""
@@ -311,6 +327,9 @@ class Commits:
         if finished := sum(it.finished for it in commit.records):
             self._state.counters.committed += finished
             self._state.counters.committed_at_ms = self._state.now_ms
+        self._state.tally.commit.observe((self._state.now_ms - commit.sent_ms) / 1_000)
+        # What was finished before it was decided is in the log, but for what others have.
+        self._uncommitted_since_ms = commit.sent_ms if self._has_finished() else 0
         for it in commit.records:
             tenure, record, logged = it.tenure, it.record, it.tenure.logged
             if logged.first_offset < 0:

@@ -50,6 +50,7 @@ class DataLoss:
             return
         error = _lost(event.tp, stream.tenures, position, event.low - 1, policy)
         state.counters.lost_to_retention += event.low - position
+        state.tally.of(event.tp.topic).lost_to_retention += event.low - position
         if not self._stops(error):
             self.streams.skip_to(partition, stream, event.low)
 

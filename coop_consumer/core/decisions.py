@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import count_attempt
+from coop_consumer.core.tally import SkipReason
 from offsets import DecisionKey, encode_key
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Decisions:
         self.failures.report_decision(record, action)
         if action == "skip":
             state.counters.skipped += 1
+            state.tally.of(record.tenure.tp.topic).skipped[SkipReason.DECISION] += 1
             self.failures.count_as_done(lane)
         else:
             count_attempt(record, 1)

@@ -276,6 +276,24 @@ class Fenced(NamedTuple):
     error: CoopConsumerError | None = None
 
 
+class Flushed(NamedTuple):
+    """The worker's `flush` has returned, or raised, after so many seconds."""
+
+    seconds: float
+
+
+class ClientFigures(NamedTuple):
+    """What a client of librdkafka says of itself, see `statistics.interval.ms`.
+
+    Attributes:
+        role: Which client: one role has one client at a time.
+        figures: By name, see `kafka.client_figures`.
+    """
+
+    role: str
+    figures: Mapping[str, float]
+
+
 class Fatal(NamedTuple):
     """Membership is over for good: finish what runs, commit what the log still takes, end."""
 
@@ -387,6 +405,8 @@ Event = (
     | OutOfRange
     | EndsTold
     | RangesReady
+    | Flushed
+    | ClientFigures
     | Fatal
     | DeadLettered
     | Tick

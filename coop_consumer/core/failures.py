@@ -19,6 +19,7 @@ from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import count_attempt, place_of, where_of
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
+from coop_consumer.core.tally import FailureReason, SkipReason, TopicTally, reason_of
 from coop_consumer.plain_text import command
 from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
 
@@ -100,6 +101,7 @@ class Failures:
             is_letter: The output is its dead letter.
         """
         self._state.counters.failures += 1
+        self._tally(record).failed[FailureReason.OUTPUT_REFUSED] += 1
         self.note(record, failure, parked=True)
         record.tenure.refused[record._offset] = record.tenure.attempts[record._offset]
         if is_letter or self._state.config.on_failure is OnFailure.PARK:
@@ -151,12 +153,14 @@ class Failures:
                 self._note_given_up(record, failure)
             return
         lane.failure = None  # it may wait for days
-        state, where = self._state, self._where(record)
+        state, where, tally = self._state, self._where(record), self._tally(record)
         state.counters.failures += 1
         is_attempt = self._circuit.failed(record, failure)
+        tally.failed[reason_of(failure.kind) if is_attempt else FailureReason.OUTAGE] += 1
         record = lane.records[0] = new_attempt(record)
         if not is_attempt:
             state.counters.retries += 1
+            tally.retried += 1
             self._back_off(lane, state.config.attempt_backoff_ms)
             return
         wait_ms = self._policy.wait_ms(record._attempt, self._tried_ms(record), self._rng)
@@ -164,6 +168,7 @@ class Failures:
         self.note(record, failure, parked=parked)
         if wait_ms is not None:
             state.counters.retries += 1
+            tally.retried += 1
             self._report(
                 Level.WARNING,
                 record,
@@ -224,6 +229,11 @@ class Failures:
         self._count += 1
         heapq.heappush(self._backing_off, (self._state.now_ms + wait_ms, self._count, lane))
 
+    @property
+    def backing_off(self) -> int:
+        """How many keys wait for their next attempt, or until a topic takes their dead letter."""
+        return sum(lane.state is HELD for _, _, lane in self._backing_off)
+
     def next_due_ms(self) -> int | None:
         """When the next back-off ends, or a line is due; None: neither."""
         of_lines = (self._lines.next_due_ms(), self._refused.next_due_ms())
@@ -279,6 +289,9 @@ class Failures:
                 state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop", failure)
                 self._stop_group(record, failure.line)
 
+    def _tally(self, record: Record) -> TopicTally:
+        return self._state.tally.of(record.tenure.tp.topic)
+
     def _where(self, record: Record) -> str:
         return where_of(record, self._state.config.log_keys)
 
@@ -297,6 +310,7 @@ class Failures:
 
     def _report_skipped(self, record: Record, failure: Failure) -> None:
         self._state.counters.skipped += 1
+        self._tally(record).skipped[SkipReason.POLICY] += 1
         told = f"{self._tried(record, failure)}. Skipped by on.failure=skip"
         self._report(Level.ERROR, record, told, failure)
 
@@ -324,6 +338,7 @@ class Failures:
         is_filed = file(record, letter_of(record, attempt.error, attempt.attempts, config))
         assert is_filed, f"I9: {place_of(record)} is over, and has a dead letter"
         self._state.counters.dead_lettered += 1
+        self._tally(record).dead_lettered += 1
         self.count_as_done(lane)
 
     def dead_lettered(self, record: Record, error: CoopConsumerError | None) -> None:
@@ -342,6 +357,7 @@ class Failures:
             return
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
+        self._tally(record).dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
         self._report(Level.ERROR, record, told)
         self.count_as_done(lane)

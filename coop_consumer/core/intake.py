@@ -108,6 +108,7 @@ class Intake:
             f"to {event.start}"
         )
         state.counters.fetched += len(event.messages)
+        state.tally.of(event.tp.topic).fetched += len(event.messages)
         is_large = self._look_beside(event.messages)
         for first in range(0, len(event.messages), _SLICE):
             if first:
@@ -121,10 +122,7 @@ class Intake:
             if seen:
                 self._measuring.count(seen, event.messages, first, first + len(some), admitted)
         stream.next_offset = max(stream.next_offset, event.end)
-        for tenure in stream.tenures:
-            if tenure.tracker.seen_to < event.end:
-                tenure.tracker.cover(event.start, event.end)
-                tenure.dirty = True
+        self._cover(stream, event)
         if event.log_end >= 0 or event.at_end:
             partition.pace.told(max(event.log_end, event.end), state.now_ms)
         if event.at_end:
@@ -134,6 +132,15 @@ class Intake:
         if len(partition.streams) > 1 or stream.consumer >= APART:
             self.streams.rearrange(partition)
         return None
+
+    def _cover(self, stream: Stream, event: Fetched) -> None:
+        """Nothing else of the batch's offsets will come."""
+        for tenure in stream.tenures:
+            if event.messages:
+                tenure.came.note(event.end, self._state.now_ms)
+            if tenure.tracker.seen_to < event.end:
+                tenure.tracker.cover(event.start, event.end)
+                tenure.dirty = True
 
     @staticmethod
     def _cut_at(stream: Stream, messages: Sequence[Message]) -> int | None:
@@ -409,6 +416,7 @@ class Intake:
                 count += done
                 tenure.finished += done
                 tenure.dirty = True
+                self._tell_tally(tenure, ended[-1], done)
             for offset in late:
                 tenure.finished_late(offset)
             if tenure.effects:
@@ -418,3 +426,16 @@ class Intake:
                     tenure.attempts.pop(offset, None)
         self._state.counters.finished += count
         return count
+
+    def _tell_tally(self, tenure: Tenure, last: Record, count: int) -> None:
+        """Count what was finished of a tenure; the last record stands for all of it."""
+        state = self._state
+        tally, now_ms = state.tally.of(tenure.tp.topic), state.now_ms
+        tally.finished += count
+        kind, timestamp_ms = last._message.timestamp()
+        if kind:
+            tally.age.observe((now_ms - timestamp_ms) / 1_000, count)
+        fetched_ms = tenure.came.of(last._offset)
+        if fetched_ms is not None:
+            handler_s = state.lanes.work.cost_ps / 10**12
+            tally.queue.observe((now_ms - fetched_ms) / 1_000 - handler_s, count)

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence, Sized
 from contextlib import AbstractContextManager
 from itertools import groupby, repeat
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from coop_consumer.core.chunks import Chunk, Chunks
 from coop_consumer.core.effects import new_attempt
@@ -51,6 +51,18 @@ _DONE_MAX = 1_024
 """How many finished records a lane keeps at most: a long list is not moved up each time."""
 
 AnyChunk = TypeVar("AnyChunk", bound=Chunk)
+
+
+class Census(NamedTuple):
+    """What is in the lanes at one moment.
+
+    Attributes:
+        keys: Keys with unfinished records.
+        running: Keys of which a handler runs a record.
+    """
+
+    keys: int
+    running: int
 
 
 class KeyLanes:
@@ -119,6 +131,22 @@ class KeyLanes:
         if held_back:
             waiting += len(held_back)
         return waiting
+
+    def census(self) -> Census:
+        """Count keys, and handlers that run; fresh records count as a key each. O(entries).
+
+        What is fresh stays fresh: to file it would cost more than its handlers.
+        """
+        self.settle()
+        tables = self.tables
+        filed = held = 0
+        for table in tables.by_partition.values():
+            filed += len(table)
+            held += sum(isinstance(it, Lane) and it.state is HELD for it in table.values())
+        ready = len(self.ready) + len(self.queue.held_back or ())
+        taken = sum(1 for _ in self._chunks)  # what waits for child processes, too
+        running = filed - held - ready - taken + len(self.given_up)
+        return Census(filed + len(tables.fresh), max(running, 0))
 
     def is_over(self, turn_s: float) -> bool:
         """Whether a turn that has lasted so long ends: if anything else is ready, or held back."""

@@ -107,7 +107,7 @@ class Loads:
         ):
             return
         self._due_ms = state.now_ms + _STEP_MS
-        work.look(state.now_ms)
+        work.look(state.now_ms, state.tally)
         if state.now_ms >= self._look_due_ms:
             self._look_due_ms = state.now_ms + LOOK_MS
             self._look()

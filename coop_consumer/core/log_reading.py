@@ -70,7 +70,7 @@ class LogReading:
     def _forget(self, view: LogView) -> None:
         """Records of the log are gone, also ours: read what is left, and append ours again."""
         view.store = ProgressStore(self._state.group, self._state.config.tag)
-        view.complete = view.unreadable = 0
+        view.complete, view.unreadable = 0, {}
         view.schedule.forget_log()
         view.announcement.move(AnnouncementEvent.FORGET)
         for partition in self._state.partitions.values():
@@ -146,11 +146,12 @@ class LogReading:
     def report_unreadable(self, view: LogView) -> None:
         """Report once what the log holds that we cannot read, and so pass over."""
         reasons = view.store.unreadable
-        news = sum(reasons.values()) - view.unreadable
-        if news <= 0:
+        news = {why: count - view.unreadable.get(why, 0) for why, count in reasons.items()}
+        if not any(news.values()):
             return
-        view.unreadable += news
-        self._state.counters.unreadable += news
+        view.unreadable = reasons
+        self._state.counters.unreadable += sum(news.values())
+        self._state.tally.unreadable.update(news)
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         self._state.report(
             Level.WARNING,

@@ -36,6 +36,7 @@ from coop_consumer.core.lead import Lead
 from coop_consumer.core.load_watch import LoadWatch
 from coop_consumer.core.loads import Loads
 from coop_consumer.core.log_reading import LogReading
+from coop_consumer.core.metrics import MemberMetrics, metrics_now
 from coop_consumer.core.mirror import Mirror
 from coop_consumer.core.notices import Notices
 from coop_consumer.core.orders import Orders
@@ -311,6 +312,16 @@ class MemberCore:
                 self.announcing.confirmed(event)
                 self.settling.advance_all()
             case _:
+                self._handle_figures(event)
+
+    def _handle_figures(self, event: events.Event) -> None:
+        """Count what only the shell can measure."""
+        match event:
+            case events.Flushed():
+                self.state.tally.flush.observe(event.seconds)
+            case events.ClientFigures():
+                self.state.tally.clients[event.role] = event.figures
+            case _:
                 raise AssertionError(f"{event!r} has no handler")
 
     def _do_due(self) -> None:
@@ -461,6 +472,20 @@ class MemberCore:
     def snapshot(self) -> Snapshot:
         """How it stands now, for others than its thread."""
         return snapshot_of(self.state, self.loads.record())
+
+    def metrics(self) -> MemberMetrics:
+        """What it counts, and how it stands now, for others than its thread. O(lanes)."""
+        with self.state.lock:
+            census = self.lanes.census()
+        return metrics_now(
+            self.state,
+            census,
+            bound=self.pressure.bound,
+            held_ms=self.pressure.held_ms(),
+            backing_off=self.failures.backing_off,
+            overdue=self.overdue.count,
+            commit_age_ms=self.commits.age_ms(),
+        )
 
     def check(self) -> None:
         """Assert the invariants of every part (I1, I2, I4, I8, I10)."""

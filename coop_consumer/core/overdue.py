@@ -48,6 +48,11 @@ class Overdue:
     _seen: dict[Entry, _Seen] = field(default_factory=dict)
     _ending: tuple[HandlerOverdueError, int] | None = None
 
+    @property
+    def count(self) -> int:
+        """How many handlers run for too long, as of the last look."""
+        return sum(it.is_reported for it in self._seen.values())
+
     def next_due_ms(self) -> int | None:
         """When to look again; None: there is nothing to look at."""
         return self._due_ms if self._ending or self.state.lanes.in_use else None
@@ -99,6 +104,7 @@ class Overdue:
     def _overdue(self, lane: Entry, record: Record, running_ms: int) -> None:
         state, policy = self.state, self.state.config.on_overdue
         state.counters.overdue += 1
+        state.tally.of(record.tenure.tp.topic).expired += 1
         alone = KeyRange(record._key_hash, record._key_hash)  # if its range has moved on
         key_range = next((r for r in lane.tenure.ranges if record._key_hash in r), alone)
         tp, offset = record.tenure.tp, record._offset

@@ -24,6 +24,7 @@ from coop_consumer.core.hot import busiest, first_of
 from coop_consumer.core.key_names import named
 from coop_consumer.core.lane import HELD, RUNNING, Lane
 from coop_consumer.core.state import RESUME_SHARE
+from coop_consumer.core.tally import FetchBound
 from coop_consumer.errors import MaxIndividualCommitReachedError
 
 if TYPE_CHECKING:
@@ -53,12 +54,15 @@ class Pressure:
 
     Attributes:
         holding: Whether the fetch is held.
+        bound: What holds it; None: nothing does.
     """
 
     def __init__(self, state: MemberState, handover: Handover) -> None:
         self._state = state
         self._handover = handover
         self.holding = False
+        self.bound: FetchBound | None = None
+        self._held_since_ms = 0
         self._excess = self._excess_bytes = 0
         self._counted_at = self._counted_bytes = 0
         self._counted_ms = self._counted_failures = 0
@@ -74,11 +78,24 @@ class Pressure:
         """Stop fetching at a bound; go on when half of it is free again."""
         pending = self._state.pending()
         self._watch_wall(pending)
-        full = self._is_full(pending, RESUME_SHARE if self.holding else 1.0)
+        self.bound = self._bound(pending, RESUME_SHARE if self.holding else 1.0)
+        full = self.bound is not None
         if full != self.holding:
+            self._note_hold(full)
             self.holding = full
             self._state.actions.append(HoldFetch(full))
         self._report_if_stuck()
+
+    def _note_hold(self, begins: bool) -> None:
+        state = self._state
+        if begins:
+            self._held_since_ms = state.now_ms
+        else:
+            state.tally.held_ms += state.now_ms - self._held_since_ms
+
+    def held_ms(self) -> int:
+        """How long the hold lasts; 0: there is none."""
+        return self._state.now_ms - self._held_since_ms if self.holding else 0
 
     def _report_if_stuck(self) -> None:
         """Report that the records of waiting keys take all room, so that workers idle."""
@@ -109,7 +126,8 @@ class Pressure:
                 for entry in state.lanes.tables.of(tp).values()
             )
 
-    def _is_full(self, pending: int, share: float) -> bool:
+    def _bound(self, pending: int, share: float) -> FetchBound | None:
+        """What is full, if anything is."""
         state, config = self._state, self._state.config
         self._measure()
         ready_max = self._ready_enough * share
@@ -117,11 +135,13 @@ class Pressure:
         bytes_max = config.max_bytes_key_range_cache * share
         held = state.bytes_held()
         if pending < ready_max and pending < records_max and held < bytes_max / 2:
-            return False  # no more can wait for workers than is pending
-        if state.lanes.waiting_for_workers >= ready_max or held >= bytes_max:
-            return True
+            return None  # no more can wait for workers than is pending
+        if held >= bytes_max:
+            return FetchBound.BYTES
+        if state.lanes.waiting_for_workers >= ready_max:
+            return FetchBound.READY
         if pending < records_max and held < bytes_max / 2:
-            return False  # however many of them are in excess
+            return None  # however many of them are in excess
         failures = state.counters.failures
         if (
             abs(pending - self._counted_at) > records_max * _RECOUNT_SHARE
@@ -134,7 +154,9 @@ class Pressure:
             self._counted_at, self._counted_bytes = pending, held
             self._counted_ms, self._counted_failures = state.now_ms, failures
             self._excess, self._excess_bytes = self._count_excess()
-        return pending - self._excess >= records_max or held - self._excess_bytes >= bytes_max / 2
+        if pending - self._excess >= records_max:
+            return FetchBound.RECORDS
+        return FetchBound.BYTES if held - self._excess_bytes >= bytes_max / 2 else None
 
     # ---- the wall ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ writes it. `MemberCore` is the one door through which events come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,6 +25,7 @@ from coop_consumer.core.pace import PartitionPace
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
 from coop_consumer.core.record_size import RecordSize
+from coop_consumer.core.tally import Tally
 from offsets import ProgressStore, TenureId, TenureKey
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ class LogView:
     Attributes:
         asked: Number of the last `ReadLog` sent.
         complete: Number of the newest `ReadLog` answered in full.
-        unreadable: Records that could not be read, as far as that was reported.
+        unreadable: Records that could not be read, by reason, as far as that was reported.
         blocked: What holds up the read under way; None: nothing, as far as is known.
         announcement: How far the announcement of this run is.
         schedule: When the next commit is due.
@@ -335,7 +336,7 @@ class LogView:
     complete: int = 0
     end_offset: int = 0
     following: bool = False
-    unreadable: int = 0
+    unreadable: Mapping[str, int] = field(default_factory=dict)
     blocked: Blockage | None = None
     announcement: Announcement = field(init=False)
     schedule: CommitSchedule = field(default_factory=CommitSchedule)
@@ -488,6 +489,7 @@ class MemberState(OwnRun):
     views: dict[int, LogView] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)
     counters: Counters = field(default_factory=Counters)
+    tally: Tally = field(default_factory=Tally)
     lanes: KeyLanes = field(init=False)
     newest_token: int = 0
     _pending: int = -1

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from assignors import Claim, ClaimLoad, KeyRange, subtract, union
+from coop_consumer.core.fetch_times import FetchTimes
 from coop_consumer.core.hashes import singles
 from coop_consumer.core.hold import Hold
 from coop_consumer.core.load import TenureLoad
@@ -109,6 +110,8 @@ class Tenure(Hold):
         effects: What attempts at its records have left behind that no commit has taken along.
             Filed and taken by `effects`.
         load: How its records are spread over its hashes. Measured by `measuring`.
+        came: When its records were fetched. Noted by `intake`.
+        since_ms: When its ranges were assigned. Set by `beginning`.
     """
 
     key: TenureKey
@@ -125,6 +128,8 @@ class Tenure(Hold):
     doings: tuple[Doing, ...] = ()
     effects: dict[Record, Filed] = field(default_factory=dict)
     load: TenureLoad = field(default_factory=TenureLoad)
+    came: FetchTimes = field(default_factory=FetchTimes)
+    since_ms: int = 0
 
     @property
     def id(self) -> TenureId:

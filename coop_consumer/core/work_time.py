@@ -1,16 +1,20 @@
 """Work time: how long handlers take, and how busy workers are. Pure.
 
 In: the chunks, batches and turns that executors have worked off, and time. Out: what a record costs
-on average, what handlers have taken so far. A record costs nothing here. A handler counts once it
-has ended.
+on average, what handlers have taken so far, by topic as well. A record costs nothing here. A
+handler counts once it has ended.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from coop_consumer.core.load import HALF_LIFE_MS
+
+if TYPE_CHECKING:
+    from coop_consumer.core.tally import Tally
 
 _REST_MAX_MS = 10 * HALF_LIFE_MS
 _PS = 10**12
@@ -21,25 +25,35 @@ class WorkTime:
     """Of one member.
 
     Attributes:
-        spent: Seconds and records of what was worked off; executors append, which is atomic.
+        spent: Seconds, records and topic of what was worked off; executors append, which is atomic.
+            If records of several topics were worked off together, the last one names the topic.
+        restarts: One for each child process that was started in the place of a dead one; executors
+            append.
         workers: How many records, or batches, are processed at a time; 0: the executor can't know.
             Executors set it.
         total_s: Seconds of all handlers so far, as of the last `look`.
     """
 
-    spent: deque[tuple[float, int]] = field(default_factory=deque)
+    spent: deque[tuple[float, int, str]] = field(default_factory=deque)
+    restarts: deque[int] = field(default_factory=deque)
     workers: int = 0
     total_s: float = 0.0
     _recent_s: float = 0.0
     _records: float = 0.0
     _at_ms: int = 0
 
-    def look(self, now_ms: int) -> None:
-        """Take in what was worked off since the last look."""
+    def look(self, now_ms: int, tally: Tally | None = None) -> None:
+        """Take in what was worked off since the last look; the tally gets it by topic."""
+        while tally is not None and self.restarts:
+            tally.child_restarts += self.restarts.popleft()
         if not self.spent:
             return
         taken = [self.spent.popleft() for _ in range(len(self.spent))]
-        spent_s, records = map(sum, zip(*taken, strict=True))
+        spent_s = sum(seconds for seconds, _, _ in taken)
+        records = sum(count for _, count, _ in taken)
+        if tally is not None:
+            for seconds, count, topic in taken:
+                tally.of(topic).handler.observe(seconds / count, count)
         fade = 0.5 ** (min(max(now_ms - self._at_ms, 0), _REST_MAX_MS) / HALF_LIFE_MS)
         self._at_ms = now_ms
         self.total_s += spent_s

@@ -50,7 +50,7 @@ class BatchThreadExecutor(ThreadedExecutor):
             self._end_fork(error)
             errors = errors_by(batch.records, error)
         spent_s = self._clock() - started
-        lanes.work.spent.append((spent_s, len(batch.records)))
+        lanes.work.spent.append((spent_s, len(batch.records), batch.topic))
         batch.conclude(lanes, errors)
         runner.batch = Batch()
         self._cost_s = max(spent_s, self._cost_s * COST_FADES)

@@ -38,6 +38,11 @@ class Batch:
         self.entries = entries
         self.records = [it if isinstance(it, Record) else it.records[it.done] for it in entries]
 
+    @property
+    def topic(self) -> str:
+        """The topic of its last record."""
+        return self.records[-1]._tenure.tp.topic
+
     def conclude(self, lanes: KeyLanes, errors: Errors) -> None:
         """Report to the lanes what became of each record."""
         if self.entries == self.records and errors is not None and not (errors or lanes.abandoned):

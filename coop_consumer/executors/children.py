@@ -13,8 +13,9 @@ import multiprocessing
 import os
 import pickle
 import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from time import monotonic, sleep
@@ -62,14 +63,18 @@ class Child:
         context: It spawns, because to fork a process with threads is not safe.
         worker: The worker, pickled.
         name: The process's.
+        environment: Variables of its environment, beside those of this process.
 
     Attributes:
         work: Takes chunks, brings results.
         is_killed: Whether we have killed its present process.
     """
 
-    def __init__(self, context: SpawnContext, worker: bytes, name: str) -> None:
+    def __init__(
+        self, context: SpawnContext, worker: bytes, name: str, environment: Mapping[str, str]
+    ) -> None:
         self._context = context
+        self._environment = environment
         self._worker = worker
         self._name = name
         self._lock = threading.Lock()
@@ -95,7 +100,8 @@ class Child:
             process = context.Process(
                 target=child.main, args=arguments, name=self._name, daemon=True
             )
-            process.start()
+            with _environment(self._environment):
+                process.start()
             open_pipes.pop_all()
         work.close()
         calls.close()
@@ -255,6 +261,32 @@ def _folder() -> str:
         return ""
 
 
+_changing = threading.Lock()
+
+
+@contextmanager
+def _environment(more: Mapping[str, str]) -> Iterator[None]:
+    """Add variables for the length of a block: multiprocessing passes on what is there then.
+
+    A child imports the program's main module before any code of ours runs there. So what is set
+    later comes too late.
+    """
+    if not more:
+        yield
+        return
+    with _changing:
+        before = {name: os.environ.get(name) for name in more}
+        os.environ.update(more)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
 class Children:
     """A number of children, and what a new one needs to catch up.
 
@@ -263,11 +295,16 @@ class Children:
         count: How many.
         name: Names the processes.
 
+    Attributes:
+        environment: Variables of the children's environment, beside those of this process; set
+            before `start`.
+
     Raises:
         MisuseError: The worker cannot be pickled.
     """
 
     def __init__(self, worker: Worker, count: int, name: str) -> None:
+        self.environment: Mapping[str, str] = {}
         try:
             self._worker = pickle.dumps(worker)
         except Exception as error:
@@ -321,7 +358,8 @@ class Children:
 
     def _new(self) -> Child:
         self._made += 1
-        return Child(self._context, self._worker, f"{self._name}-{self._made}")
+        name = f"{self._name}-{self._made}"
+        return Child(self._context, self._worker, name, self.environment)
 
     def setup(self, *arguments: object) -> None:
         """Call `setup` in all of them, and later in each new one."""

@@ -269,7 +269,7 @@ class EventLoopExecutor(_Tasks):
             if self._paused or context or lanes.is_over(self._clock() - begun_s):
                 break
         lane.done += done
-        lanes.work.spent.append((self._clock() - begun_s, done or 1))
+        lanes.work.spent.append((self._clock() - begun_s, done or 1, lane.tenure.tp.topic))
         lanes.ended.append(lane)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:
@@ -313,7 +313,7 @@ class BatchEventLoopExecutor(_Tasks):
         except BaseException as error:  # noqa: BLE001 - as with single records
             self._end_fork(error)
             errors = errors_by(batch.records, error)
-        lanes.work.spent.append((self._clock() - begun_s, len(batch.records)))
+        lanes.work.spent.append((self._clock() - begun_s, len(batch.records), batch.topic))
         batch.conclude(lanes, errors)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:

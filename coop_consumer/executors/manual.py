@@ -272,7 +272,8 @@ class ManualExecutor:
         it = self._in_hand.pop(record, None)
         if it is None:
             return None
-        self.lanes.work.spent.append((monotonic() - it.since_s, 1))
+        topic = record._tenure.tp.topic
+        self.lanes.work.spent.append((monotonic() - it.since_s, 1, topic))
         return it.lane
 
     def _end(self, lane: Lane) -> bool:

@@ -122,6 +122,11 @@ class _Chunk:
         numbers = {lane: number for number, lane in enumerate(self._left)}
         return [parcel(numbers[lane], record) for lane, record in self.items]
 
+    @property
+    def topic(self) -> str:
+        """The topic of its last record."""
+        return self.items[-1][1]._tenure.tp.topic
+
     def runs(self, entry: Entry) -> bool:
         """Whether the child runs this lane, or will."""
         return entry in self._left
@@ -337,7 +342,7 @@ class ProcessExecutor(ConditionExecutor):
                 seat.following = None
                 self._listen(seat, lanes, chunk)
                 spent_s = self._clock() - started
-                lanes.work.spent.append((spent_s, len(chunk.items)))
+                lanes.work.spent.append((spent_s, len(chunk.items), chunk.topic))
                 cost_s = spent_s / len(chunk.items)
                 self._cost_s = max(cost_s, self._cost_s * _COST_FADES, 1e-7)
             except (EOFError, OSError):
@@ -493,6 +498,7 @@ class ProcessExecutor(ConditionExecutor):
         while not self._stopping:
             try:
                 self._children.replace(child)
+                lanes.work.restarts.append(1)
             except (ChildError, ChildDiedError) as again:
                 log.error("%s: the new one failed, too: %s", self._name, again)  # noqa: TRY400
                 with self._condition:

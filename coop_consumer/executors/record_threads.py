@@ -96,18 +96,23 @@ class ThreadExecutor(ThreadedExecutor):
     def _work_off(self, runner: Runner) -> None:
         started = self._clock()
         if runner.straight is not None:
-            count = self._run_straight(runner, runner.straight)
+            run = runner.straight
+            count = self._run_straight(runner, run)
+            last: Entry | None = run.records[-1] if run.records else None
         else:
             count = self._run_chunk(runner)
+            last = runner.entry
         if self._is_slow():
             count += self._run_on(runner)
+            last = runner.entry or last
         runner.entry = None
         if runner.chunk:  # it is paused
             with self._condition:
                 self._lanes.put_back(runner.chunk)
         if count:
+            assert last is not None, "I4: records were run, and none was last"
             spent_s = self._clock() - started
-            self._lanes.work.spent.append((spent_s, count))
+            self._lanes.work.spent.append((spent_s, count, last.tenure.tp.topic))
             cost_s = spent_s / count
             self._cost_s = max(cost_s, self._cost_s * COST_FADES, 1e-7)
 

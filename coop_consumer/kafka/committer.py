@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coop_consumer.core import actions, events
@@ -113,6 +114,7 @@ class AtLeastOnce:
         died: Takes the error that ended a thread unexpectedly: nothing is committed any more.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         effects: Write effects, each its own kind; none: handlers have none.
+        flushed: Takes how many seconds each flush took.
     """
 
     config: Config
@@ -122,6 +124,7 @@ class AtLeastOnce:
     _: KW_ONLY
     flush: Callable[[], object] | None = None
     effects: Sequence[EffectsWriter] = ()
+    flushed: Callable[[float], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self._group = self.config.group_id
@@ -262,7 +265,11 @@ class AtLeastOnce:
         try:
             if self.flush is not None:
                 self._step = "the worker's flush(). Look what that waits for"
-                self.flush()
+                began_s = monotonic()
+                try:
+                    self.flush()
+                finally:
+                    self.flushed(monotonic() - began_s)
             for writer in self.effects:
                 self._step = _brokers(writer.what())
                 writer.write(results)

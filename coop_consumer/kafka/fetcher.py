@@ -162,6 +162,7 @@ class Fetcher:
         missing: Called when a broker does not know a topic that is fetched.
         blocked: Hears which partitions wait for undecided transactions.
         name: Names the threads.
+        figures: Adds to the settings of a Consumer what has it say how it is, by its role.
     """
 
     def __init__(
@@ -174,8 +175,10 @@ class Fetcher:
         missing: Callable[[], None],
         blocked: Callable[[FetchBlocked], None],
         name: str,
+        figures: Callable[[dict[str, Any], str], dict[str, Any]] = lambda it, _: it,
     ) -> None:
         self._settings, self._blocked, self._name = settings, blocked, name
+        self._figures = figures
         self._make = partial(FetchThread, deliver=deliver, fatal=fatal, died=died, missing=missing)
         self._threads = {actions.MAIN: self._new_thread(actions.MAIN)}
         self._of: dict[int, FetchThread] = {}
@@ -184,11 +187,14 @@ class Fetcher:
     def _new_thread(self, consumer: int) -> FetchThread:
         """The thread of a Consumer that has no streams yet."""
         if consumer == actions.MAIN:
-            return self._make(self._settings, blocked=self._blocked, name=self._name)
+            settings = self._figures(self._settings, "fetch")
+            return self._make(settings, blocked=self._blocked, name=self._name)
         if consumer == actions.CATCH_UP:
-            return self._make(self._settings, name=f"{self._name}-catch-up")
+            settings = self._figures(self._settings, "catch_up")
+            return self._make(settings, name=f"{self._name}-catch-up")
         number = consumer - actions.APART + 1
-        return self._make(of_one_key(self._settings), name=f"{self._name}-hot-{number}")
+        settings = self._figures(of_one_key(self._settings), f"hot_{number}")
+        return self._make(settings, name=f"{self._name}-hot-{number}")
 
     def renew(self, consumer: int) -> None:
         """Abandon a Consumer that no longer works; streams begin on a new one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -48,16 +48,43 @@ class CoordinatorView:
     Args:
         config: Names the group, and how to reach its coordinator.
         admin: The confluent client, for groups that are not of the classic protocol.
+        stays: Whether its client stays open between two questions, until `close`. One thread.
     """
 
-    def __init__(self, config: Config, admin: Callable[[], AdminClient]) -> None:
+    def __init__(
+        self, config: Config, admin: Callable[[], AdminClient], *, stays: bool = False
+    ) -> None:
         self._config = config
         self._admin = admin
+        self._stays = stays
+        self._open: _Describer | None = None
+
+    def close(self) -> None:
+        """Close the client that stayed open, if there is one."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    @contextmanager
+    def _describing(self) -> Iterator[_Describer]:
+        """A client that describes groups; one that has failed does not stay open."""
+        if not self._stays:
+            with _describing(self._config) as describer:
+                yield describer
+            return
+        with _translated(self._config):
+            try:
+                if self._open is None:
+                    self._open = _Describer(**for_admin(self._config.membership()))
+                yield self._open
+            except BaseException:
+                self.close()
+                raise
 
     def described(self) -> GroupDescription:
         """The group's state and members, with the user data of our own members."""
         group = self._config.group_id
-        with _describing(self._config) as describer:
+        with self._describing() as describer:
             found = _when_loaded(describer, group, lambda: describer.describe_groups([group]))[
                 group
             ]
@@ -86,7 +113,8 @@ class CoordinatorView:
 
     def committed(self) -> dict[TopicPartition, Committed]:
         """The group's committed offsets in Kafka's own store, with their metadata."""
-        return committed_offsets(self._config)
+        with self._describing() as describer:
+            return _committed_offsets(describer, self._config.group_id)
 
 
 def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
@@ -98,14 +126,35 @@ def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:
     Raises:
         AuthorizationError, BrokerUnreachableError: As they say.
     """
-    group = config.group_id
     with _describing(config) as describer:
-        found = _when_loaded(describer, group, lambda: describer.list_group_offsets(group))[group]
+        return _committed_offsets(describer, config.group_id)
+
+
+def _committed_offsets(describer: _Describer, group: str) -> dict[TopicPartition, Committed]:
+    found = _when_loaded(describer, group, lambda: describer.list_group_offsets(group))[group]
     return {
         TopicPartition(place.topic, place.partition): Committed(value.offset, metadata_of(value))
         for place, value in found.items()
         if value.offset >= 0
     }
+
+
+def groups_of_ours(config: Config) -> frozenset[str]:
+    """The groups whose members are of this library, as far as this user may see them. O(groups).
+
+    A group without members does not show whose it is, nor one that just rebalances.
+
+    Raises:
+        AuthorizationError, BrokerUnreachableError: As they say.
+    """
+    found = set()
+    with _describing(config) as describer:
+        for name in [it["group_id"] for it in describer.list_groups()]:
+            with suppress(kafka_errors.KafkaError):  # not ours to see, or its coordinator moves
+                group = describer.describe_groups([name])[name]
+                if group.protocol_data == PROTOCOL:
+                    found.add(name)
+    return frozenset(found)
 
 
 def broker_version(config: Config) -> str:
@@ -172,14 +221,20 @@ def _when_loaded(describer: KafkaAdminClient, group: str, ask: Callable[[], T]) 
 @contextmanager
 def _describing(config: Config) -> Iterator[_Describer]:
     """A client that describes groups, with our errors."""
-    keywords = for_admin(config.membership())
-    where = f"group {config.group_id}"
-    try:
-        admin = _Describer(**keywords)
+    with _translated(config):
+        admin = _Describer(**for_admin(config.membership()))
         try:
             yield admin
         finally:
             admin.close()
+
+
+@contextmanager
+def _translated(config: Config) -> Iterator[None]:
+    """Errors of the client in our words."""
+    where = f"group {config.group_id}"
+    try:
+        yield
     except (kafka_errors.AuthorizationError, kafka_errors.SaslAuthenticationFailedError) as error:
         login = isinstance(error, kafka_errors.SaslAuthenticationFailedError)
         raise AuthorizationError(

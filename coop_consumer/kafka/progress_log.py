@@ -144,7 +144,8 @@ class ProgressReader(Consuming):
 
     def _new_asker(self) -> Consumer:
         """Where only committed records are read, it sees what is undecided, too."""
-        return self._new_consumer({"isolation.level": "read_uncommitted"})
+        silent: dict[str, object] = {"statistics.interval.ms": 0}  # the other one tells for both
+        return self._new_consumer({**silent, "isolation.level": "read_uncommitted"})
 
     def _look_at_waiting(self) -> None:
         """Where a read does not get on: is its end still there, and which transactions are open?"""

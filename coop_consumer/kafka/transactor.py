@@ -129,6 +129,7 @@ class Transactor:
         is_unfit: Whether brokers say that a topic is missing, or may not be written to.
         flush: Makes durable what the user's code has buffered; None: it buffers nothing.
         state: Keyed state; None: handlers keep none.
+        flushed: Takes how many seconds each flush took.
     """
 
     settings: dict[str, Any]
@@ -142,6 +143,7 @@ class Transactor:
     is_unfit: Callable[[str], bool] = lambda _: False
     flush: Callable[[], object] | None = None
     state: TransactedState | None = None
+    flushed: Callable[[float], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self._name = f"coop-transact-{self.group}"
@@ -237,6 +239,7 @@ class Transactor:
         if self.flush is None or self._broken is not None:
             return self._broken
         self._step = lambda: "the worker's flush(). Look what that waits for"
+        began_s = monotonic()
         try:
             self.flush()
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
@@ -244,6 +247,7 @@ class Transactor:
             with whatever_a_log_does():
                 log.exception("group %s: flush failed", self.group)
             self._broken = WorkerFlushError(self.group, describe(cause))
+        self.flushed(monotonic() - began_s)
         return self._broken
 
     def _transact(self, action: Commit) -> events.Event:

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core import actions, events
 from coop_consumer.core.blocked_read import Blockage, RunId
 from coop_consumer.errors import CoopConsumerError, Told
+from coop_consumer.kafka.client_figures import with_figures
 from coop_consumer.kafka.committer import Committer
 from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.progress_log import ProgressReader
@@ -76,6 +77,7 @@ class Hands:
             missing=self.side.doubt,
             blocked=self.inbox.tell,
             name=f"coop-fetch-{self.config.group_id}",
+            figures=self._with_figures,
         )
         self._fencing = threading.Lock()  # guards the next three fields
         self._to_fence: set[RunId] = set()
@@ -84,9 +86,14 @@ class Hands:
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
+    def _with_figures(self, settings: dict[str, Any], role: str) -> dict[str, Any]:
+        return with_figures(self.config, settings, role, self.inbox.tell)
+
     def _new_reader(self) -> ProgressReader:
         return ProgressReader(
-            self.config.progress_reader(committed=self.config.exactly_once),
+            self._with_figures(
+                self.config.progress_reader(committed=self.config.exactly_once), "progress"
+            ),
             self.config.progress_log,
             self.side.log_read,
             self.inbox.fail,

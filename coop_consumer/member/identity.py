@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.counters import Counters
+from coop_consumer.core.metrics import MemberMetrics, MemberPhase, metrics_at_rest
+from coop_consumer.core.tally import Tally
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -22,15 +24,29 @@ class Identity:
         name: The member's name in the group.
         condition: Guards the lanes; idle executor threads wait on it.
         counters: What has happened; the member's thread writes them.
+        tally: The same by topic, and how long it took; the member's thread writes it.
         paused: What a user has paused; the member's thread writes it.
     """
 
     name: str
     condition: threading.Condition = field(default_factory=threading.Condition)
     counters: Counters = field(default_factory=Counters)
+    tally: Tally = field(default_factory=Tally)
     paused: set[TopicPartition] = field(default_factory=set)
 
     @classmethod
     def of(cls, config: Config) -> Identity:
         """A new one; a static member's name is configured, another one's is random."""
         return cls(config.group_instance_id or f"{config.client_id}-{secrets.token_hex(6)}")
+
+    def metrics(self, config: Config, phase: MemberPhase, now_ms: int) -> MemberMetrics:
+        """What was counted so far; for a moment at which no run is at work, see `Runs`."""
+        return metrics_at_rest(
+            config.group_id,
+            self.name,
+            phase,
+            self.counters,
+            self.tally,
+            now_ms=now_ms,
+            exactly_once=config.exactly_once,
+        )

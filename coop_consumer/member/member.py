@@ -25,6 +25,7 @@ from coop_consumer.core import events
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.member import MemberCore
+from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.core.policies import Policies
 from coop_consumer.core.snapshot import Snapshot
 from coop_consumer.errors import (
@@ -34,6 +35,7 @@ from coop_consumer.errors import (
     TopicRangeFetchNotAllowedError,
 )
 from coop_consumer.kafka.alone import Alone, refuse_if_dealt_by_broker, refuse_if_in_use
+from coop_consumer.kafka.client_figures import with_figures
 from coop_consumer.kafka.clients import check_settings
 from coop_consumer.kafka.committer import AtLeastOnce, Committer, ExactlyOnce
 from coop_consumer.kafka.membership import Membership, Seat
@@ -168,6 +170,7 @@ class MemberRun:
             static=config.group_instance_id is not None or self.again,
         )
         self._core.state.counters = self.identity.counters
+        self._core.state.tally = self.identity.tally
         self._core.state.load.paused = self.identity.paused
         self._core.state.record_size.max_bytes = record_max_bytes(progress, config)
         self._writer_settings = writer_settings(progress, config)
@@ -232,12 +235,23 @@ class MemberRun:
 
     def _new_committer(self) -> Committer:
         config, tell, fail = self.config, self.inbox.tell, self.inbox.fail
+
+        def flushed(seconds: float) -> None:
+            tell(events.Flushed(seconds))
+
+        writer_settings = with_figures(config, self._writer_settings, "commit", tell)
         if not config.exactly_once:
             return AtLeastOnce(
-                config, self._writer_settings, tell, fail, flush=self.flush, effects=self.effects
+                config,
+                writer_settings,
+                tell,
+                fail,
+                flush=self.flush,
+                effects=self.effects,
+                flushed=flushed,
             )
         transactor = Transactor(
-            self._transactor_settings,
+            with_figures(config, self._transactor_settings, "transactions", tell),
             config.group_id,
             config.progress_log,
             tell,
@@ -247,8 +261,9 @@ class MemberRun:
             is_unfit=self._topics.is_unfit,
             flush=self.flush,
             state=self.state,
+            flushed=flushed,
         )
-        return ExactlyOnce(config, self._writer_settings, transactor, tell, fail)
+        return ExactlyOnce(config, writer_settings, transactor, tell, fail)
 
     def _new_seat(self) -> Membership:
         return Membership(
@@ -287,6 +302,10 @@ class MemberRun:
     def snapshot(self) -> Future[Snapshot]:
         """The member's state. Wait for `ended`, too: a member that has ended does not answer."""
         return self.inbox.find(self._core.snapshot)
+
+    def metrics(self) -> Future[MemberMetrics]:
+        """The member's figures. Wait for `ended`, too, as after `snapshot`."""
+        return self.inbox.find(self._core.metrics)
 
     def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
         """Consume these ranges from now on; for a member that joins no group.

@@ -30,6 +30,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import KeyRange, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import BlockedRead, RunId
+from coop_consumer.core.metrics import KeyedStateMetrics
 from coop_consumer.errors import ChangelogError, RetriableError
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
@@ -183,6 +184,16 @@ class Changelog:
                 shard.close()
         self._folder.close()
 
+    def metrics(self) -> KeyedStateMetrics:
+        """What was restored, and how much lies on disk. Any thread; O(files)."""
+        counters = self._state.counters
+        return KeyedStateMetrics(
+            restores=counters.restores,
+            restore=counters.restore.now(),
+            records_read=counters.read,
+            bytes=self._folder.size() if self._started else 0,
+        )
+
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def _checkpoint(self, done: Callable[[], None]) -> None:
@@ -270,10 +281,12 @@ class Changelog:
         place = TopicPartition(name, tp.partition)
         offsets = self._topics.offsets
         bounds = offsets([place], EARLIEST)[place], offsets([place], LATEST)[place]
+        began_s = monotonic()
         restoring = shard.begin(with_single_holes(grant.ranges), bounds, now_s, age_max_s)
         is_whole = restoring.first >= restoring.end or self._read(shard, place, restoring)
         counters = self._state.counters
         counters.restores += 1
+        counters.restore.observe(monotonic() - began_s)
         counters.read += restoring.read
         counters.applied += restoring.applied
         if is_whole:  # else the member will end, and no record of these ranges comes

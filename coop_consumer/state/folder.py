@@ -77,6 +77,14 @@ class Folder:
         """The directory of a partition's store."""
         return self.path / f"{topic}-{partition}-{topic_id.hex()}"
 
+    def size(self) -> int:
+        """Bytes of all its files. O(files)."""
+        size = 0
+        for path in self.path.rglob("*"):
+            with suppress(OSError):  # stores delete old files meanwhile
+                size += path.lstat().st_size if path.is_file() else 0
+        return size
+
     def close(self) -> None:
         """Release the directory, or delete it if it is temporary."""
         if self._lock < 0:

@@ -7,10 +7,11 @@ and on an event loop: they take microseconds, and never block.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from coop_consumer import forks
+from coop_consumer.core.histogram import STEP_S, Histogram
 from coop_consumer.core.record import Origin, place_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.state.entry import StateEntry, Version
@@ -29,6 +30,7 @@ class StateCounters:
         restores: How often ranges were restored.
         read: Records of changelogs read for this.
         applied: Those of them in the restored ranges.
+        restore: How long these took.
         repaired: Keys whose state was written again, because a late write of another process hid
             it.
     """
@@ -37,6 +39,7 @@ class StateCounters:
     read: int = 0
     applied: int = 0
     repaired: int = 0
+    restore: Histogram = field(default_factory=lambda: Histogram(STEP_S))
 
 
 class KeyedState:

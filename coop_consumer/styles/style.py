@@ -54,6 +54,9 @@ class Style(ABC):
         self._is_fork = False
         forks.watch(self)
 
+    figures = ""
+    """The directory in which child processes keep figures of their own; "": there are none."""
+
     def shut_in_fork(self) -> None:
         """This is a forked child: it ends once it comes back from a call."""
         self._is_fork = True

@@ -171,7 +171,7 @@ class SimExecutor:
             self._later(0, lambda: self._next(*following))
 
         cost_ms = world.cost_ms()
-        lanes.work.spent.append((cost_ms / 1_000, 1))
+        lanes.work.spent.append((cost_ms / 1_000, 1, record.topic))
         self._later(cost_ms, finish)
 
     def abandon(self, entry: Entry) -> bool:

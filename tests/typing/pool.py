@@ -8,6 +8,7 @@ from coop_consumer import (
     Context,
     CoopConsumerError,
     KeyRange,
+    MemberMetrics,
     Record,
     TopicPartition,
     Worker,
@@ -44,6 +45,8 @@ def run() -> None:
     config = {"bootstrap.servers": "b:9092", "group.id": "billing", "commit.interval.ms": 100}
     with WorkerPool(Billing, config, ["orders"], workers=64) as pool:
         try:
+            assert_type(pool.metrics(), MemberMetrics)
+            assert_type(pool.metrics().topics["orders"].handler.sum_s, float)
             assert_type(pool.wait(timeout_s=60.0), bool)
         except CoopConsumerError as error:
             assert_type(error.code, int | None)

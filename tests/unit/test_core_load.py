@@ -296,17 +296,17 @@ class TestWorkTime:
     def test_the_mean_is_of_the_last_minutes(self) -> None:
         work = WorkTime()
         assert work.cost_ps == 0
-        work.spent.extend([(0.5, 100), (1.5, 300)])
+        work.spent.extend([(0.5, 100, "t"), (1.5, 300, "t")])
         work.look(0)
         assert work.cost_ps == COST_PS
-        work.spent.append((40.0, 400))
+        work.spent.append((40.0, 400, "t"))
         work.look(HALF_LIFE_MS)
         assert work.cost_ps == round((1.0 + 40.0) / 600 * 10**12)
         assert work.total_s == 42.0
 
     def test_a_rest_changes_nothing(self) -> None:
         work = WorkTime()
-        work.spent.append((0.005, 1))
+        work.spent.append((0.005, 1, "t"))
         work.look(0)
         work.look(10**12)
         assert work.cost_ps == COST_PS

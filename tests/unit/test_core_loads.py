@@ -53,7 +53,7 @@ def work(member: TableMember, keys: list[bytes], seconds: int) -> None:
     for _ in range(seconds):
         member.produce(*turns)
         done = len(member.finish_all())
-        member.core.lanes.work.spent.append((0.02 * done, done))
+        member.core.lanes.work.spent.append((0.02 * done, done, "t"))
         member.after(1_000)
 
 
@@ -237,7 +237,7 @@ class TestClaims:
         first.after(5_000)
         second = TableMember("m2", log=first.log, incarnation=2, committed=first.committed)
         second.messages = first.messages
-        second.core.lanes.work.spent.append((0.02, 1))
+        second.core.lanes.work.spent.append((0.02, 1, "t"))
         second.assign(WHOLE)
         second.fetch()
         tenure = second.core.state.partitions[T0].tenures[0]

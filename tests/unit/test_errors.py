@@ -21,6 +21,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.BrokerUnreachableError("kafka-1:9092", "connection refused"),
         errors.TokenUnavailableError("auth:token", "it raised TimeoutError: 5 s"),
         errors.MemberLostError("billing", "M1", "unknown member id"),
+        errors.MemberSilentError("billing", "M1", 2.5),
         errors.AppendAbortedError("orders", 3, "timed out"),
         errors.AppendInDoubtError("orders", 3, bytes(16), "timed out"),
         errors.TransactionDroppedError("billing", "m1"),

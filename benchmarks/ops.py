@@ -1,0 +1,156 @@
+"""What it costs to be watched, and how soon a member answers.
+
+`python -m benchmarks ops`. Runs with and without `ops.address` take turns, pair by pair. Of each
+pair the ratio counts, and of all ratios the median:
+
+    noop        records a second, with a scrape a second: with, over without
+    io          seconds: with, over without
+    live        the 99th percentile of the latency: with, over without
+    cpu_ratio   of each of these: CPU seconds of the member, which other programs disturb less
+    partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes
+
+Runs of `noop` last some seconds only. So they are scraped each second: five times as often as
+Prometheus does it by default here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from statistics import median
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from benchmarks.bench import Broker, filled, run_once
+from benchmarks.cases import CASES
+from benchmarks.figures import Figures, figures
+from benchmarks.machine import conditions
+from benchmarks.stops import percentile
+from benchmarks.systems import OURS, WATCHED
+
+ADDRESS = "BENCH_OPS"
+"""The variable that says where a watched member answers."""
+
+NOOP_RECORDS, PARTITIONS, MANY_RECORDS = 2_000_000, 200, 3_000_000
+EVERY_S, EVERY_MANY_S = 1.0, 0.05
+ANSWER_S = 10.0
+
+
+@dataclass(slots=True)
+class Scrapes:
+    """What scrapes came to.
+
+    Attributes:
+        took_ms: How long each took.
+        bytes: The size of the largest answer.
+    """
+
+    took_ms: list[float] = field(default_factory=list)
+    bytes: int = 0
+
+
+@contextmanager
+def scraping(every_s: float) -> Iterator[Scrapes]:
+    """Have the members of the block answer at a free port, and scrape it meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    found, ending = Scrapes(), threading.Event()
+
+    def scrape() -> None:
+        while not ending.wait(every_s):
+            begun_s = time.monotonic()
+            try:
+                with urlopen(f"http://{address}/metrics", timeout=ANSWER_S) as answer:
+                    size = len(answer.read())
+            except (URLError, ConnectionError):  # it has not begun, or has ended
+                continue
+            found.took_ms.append(1_000 * (time.monotonic() - begun_s))
+            found.bytes = max(found.bytes, size)
+
+    os.environ[ADDRESS] = address
+    thread = threading.Thread(target=scrape, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ending.set()
+        thread.join()
+        del os.environ[ADDRESS]
+
+
+def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
+    """Measure everything and print it; always 0: nothing is promised by this program."""
+    broker = Broker(bootstrap)
+    rows: dict[str, object] = {}
+    for name in ("noop", "io", "live"):
+        rows[name] = _pairs(broker, name, runs)
+        if not as_json:
+            print(name, rows[name], flush=True)
+    rows["partitions"] = _many_partitions(broker)
+    if as_json:
+        print(json.dumps({"case": "ops", "runs": runs, **rows, "conditions": conditions()}))
+    else:
+        print("partitions", rows["partitions"])
+    return 0
+
+
+def _pairs(broker: Broker, name: str, runs: int) -> dict[str, object]:
+    case = CASES[name][0]
+    if name == "noop":
+        case = replace(case, records=NOOP_RECORDS)
+    topic = "" if case.joins_before else filled(broker, case)
+    found: dict[str, list[float]] = {OURS.name: [], WATCHED.name: []}
+    cpu_s: dict[str, list[float]] = {OURS.name: [], WATCHED.name: []}
+    scrapes = 0
+    for number in range(runs):
+        pair = (OURS, WATCHED) if number % 2 == 0 else (WATCHED, OURS)
+        for system in pair:
+            around = scraping(EVERY_S) if system is WATCHED else nullcontext(Scrapes())
+            with around as seen:
+                run = run_once(broker, case, system, topic, seed=number)
+            scrapes += len(seen.took_ms)
+            judged = figures(case, run)
+            found[system.name].append(_figure(name, judged))
+            cpu_s[system.name].append(judged.cpu_worker_s)
+    ratios = [a / b for a, b in zip(found[WATCHED.name], found[OURS.name], strict=True)]
+    return {
+        "ratio": round(median(ratios), 3),
+        "cpu_ratio": round(median(cpu_s[WATCHED.name]) / median(cpu_s[OURS.name]), 3),
+        "ratios": [round(it, 3) for it in ratios],
+        "without": [round(it, 3) for it in found[OURS.name]],
+        "with": [round(it, 3) for it in found[WATCHED.name]],
+        "scrapes": scrapes,
+    }
+
+
+def _figure(name: str, found: Figures) -> float:
+    """What is compared: records a second, seconds, or a latency."""
+    if name == "noop":
+        return found.records / found.seconds
+    if name == "io":
+        return found.seconds
+    latency = found.special["latency_p99_ms"]
+    assert isinstance(latency, float)
+    return latency
+
+
+def _many_partitions(broker: Broker) -> dict[str, object]:
+    case = replace(CASES["noop"][0], records=MANY_RECORDS, partitions=PARTITIONS)
+    topic = filled(broker, case)
+    with scraping(EVERY_MANY_S) as seen:
+        run = run_once(broker, case, WATCHED, topic, seed=0)
+    found = figures(case, run)
+    return {
+        "scrapes": len(seen.took_ms),
+        "median_ms": round(median(seen.took_ms), 1),
+        "p99_ms": round(percentile(seen.took_ms, 0.99), 1),
+        "max_ms": round(max(seen.took_ms), 1),
+        "bytes": seen.bytes,
+        "records_per_s": round(found.records / found.seconds),
+    }

@@ -1,0 +1,160 @@
+"""Watches groups from outside for as long as a process runs, whatever becomes of them.
+
+In: a configuration, whose `group.id` names a group. Out: the last look, for any thread. A thread of
+its own looks, with clients that stay open. A group that is missing, a right that is missing, or
+brokers that are away end nothing: the look says that it failed, and the log says why, once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from coop_consumer.admin.advisor import Advisor
+from coop_consumer.admin.inspect import Inspector
+from coop_consumer.config import Config
+from coop_consumer.errors import CoopConsumerError
+from coop_consumer.kafka.group_view import groups_of_ours
+from coop_consumer.ops.group_metrics import GroupLook
+
+log = logging.getLogger(__name__)
+
+_CLOSE_S = 5.0
+_FIND_S = 30.0
+"""How often groups that are not named are looked for."""
+
+
+class GroupWatch:
+    """The watch over one group.
+
+    Args:
+        config: The configuration of a member of that group.
+        topics: Topics to look at besides those of the group.
+        every_s: The time between the ends of two looks, in seconds.
+
+    Attributes:
+        look: The last look; None: the first one is not over.
+        looked: Set once the first look is over.
+    """
+
+    def __init__(self, config: Config, topics: tuple[str, ...], every_s: float) -> None:
+        self._config = config
+        self._topics = topics
+        self._every_s = every_s
+        self._closing = threading.Event()
+        self._failed = ""  # as the log says
+        self.look: GroupLook | None = None
+        self.looked = threading.Event()
+        name = f"coop-watch-{config.group_id}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Have the thread end after the look under way; returns at once."""
+        self._closing.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the thread has ended, but no longer than so many seconds."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with Inspector(self._config) as inspector:
+                    advisor = Advisor(inspector, self._topics, records=True)
+                    while not self._closing.is_set():
+                        self._look(advisor)
+            except CoopConsumerError as error:  # no broker answers
+                self._note(GroupLook(self._config.group_id, 0.0, monotonic()), error)
+            except Exception:
+                log.exception("group %s: it is looked at anew", self._config.group_id)
+                self._note(GroupLook(self._config.group_id, 0.0, monotonic()), None)
+
+    def _look(self, advisor: Advisor) -> None:
+        group, began_s = self._config.group_id, monotonic()
+        try:
+            status, advice = advisor.look()
+        except CoopConsumerError as error:
+            ended_s = monotonic()
+            self._note(GroupLook(group, ended_s - began_s, ended_s), error)
+        else:
+            ended_s = monotonic()
+            self._note(GroupLook(group, ended_s - began_s, ended_s, status, advice), None)
+
+    def _note(self, look: GroupLook, error: CoopConsumerError | None) -> None:
+        """Keep a look, and wait until the next one is due."""
+        told = "" if error is None else str(error)
+        if told and type(error).__name__ != self._failed:
+            log.warning("group %s cannot be seen: %s", look.group, told)
+        elif self._failed and look.status is not None:
+            log.info("group %s is seen again", look.group)
+        self._failed = type(error).__name__ if error is not None else ""
+        self.look = look
+        self.looked.set()
+        self._closing.wait(self._every_s)
+
+
+class Watches:
+    """The watches over several groups.
+
+    Args:
+        make: Makes the watch over a group.
+    """
+
+    def __init__(self, make: Callable[[str], GroupWatch]) -> None:
+        self._make = make
+        self._all: dict[str, GroupWatch] = {}
+        self._changing = threading.Lock()
+        self._closing = threading.Event()
+
+    def begin(self, groups: Iterable[str]) -> None:
+        """Watch these, too."""
+        with self._changing:
+            for group in groups:
+                if group not in self._all and not self._closing.is_set():
+                    log.info("group %s is watched", group)
+                    watch = self._make(group)
+                    self._all = {**self._all, group: watch}
+                    watch.start()
+
+    def find(self, config: Config) -> None:
+        """Watch all groups of this library, and those that come later; the call returns at once.
+
+        Args:
+            config: Of any group.
+        """
+        args = (config,)
+        threading.Thread(target=self._find, args=args, name="coop-find", daemon=True).start()
+
+    def _find(self, config: Config) -> None:
+        failed = ""
+        while not self._closing.is_set():
+            try:
+                self.begin(sorted(groups_of_ours(config)))
+                failed = ""
+            except CoopConsumerError as error:
+                if failed != type(error).__name__:
+                    log.warning("the groups of this cluster cannot be listed: %s", error)
+                failed = type(error).__name__
+            self._closing.wait(_FIND_S)
+
+    @property
+    def looks(self) -> list[GroupLook]:
+        """The last look at each group, as far as there is one; any thread."""
+        return [watch.look for watch in self._all.values() if watch.look is not None]
+
+    def close(self) -> None:
+        """End all, after the looks under way, if these do not take long."""
+        self._closing.set()
+        with self._changing:
+            watches = list(self._all.values())
+        until_s = monotonic() + _CLOSE_S
+        for watch in watches:
+            watch.stop()
+        for watch in watches:
+            watch.join(max(until_s - monotonic(), 0.0))

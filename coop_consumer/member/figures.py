@@ -1,0 +1,56 @@
+"""The figures of a member over its runs: asked of the run at work, or read where none is.
+
+In: what a member keeps over its runs, and the runs. Out: `MemberMetrics`, at any moment: before the
+first run, between two, after the end. The member's thread makes the value while a run is at work.
+Otherwise nobody writes what was counted, so any thread may read it.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import TYPE_CHECKING, Any
+
+from coop_consumer.core.metrics import MemberMetrics, MemberPhase
+from coop_consumer.errors import MemberSilentError
+
+if TYPE_CHECKING:
+    from coop_consumer.config import Config
+    from coop_consumer.member.identity import Identity
+    from coop_consumer.member.member import MemberRun
+    from coop_consumer.member.runs import Runs
+
+ANSWER_S = 5.0
+"""The member's thread answers within milliseconds, and under full load within some ten."""
+
+
+def metrics_of(
+    config: Config, identity: Identity, runs: Runs[MemberRun] | None, *, answer_s: float = ANSWER_S
+) -> MemberMetrics:
+    """The figures now; from any thread.
+
+    Args:
+        config: The member's.
+        identity: What it keeps over its runs.
+        runs: Its runs; None: none is at work yet.
+        answer_s: How long to wait for the member's thread.
+
+    Raises:
+        MemberSilentError: The member's thread has not answered in time.
+    """
+    if runs is None:
+        return _at_rest(config, identity, MemberPhase.STARTING)
+    member = runs.member
+    answer = member.metrics()
+    awaited: list[Future[Any]] = [answer, member.ended]
+    wait(awaited, answer_s, FIRST_COMPLETED)
+    if answer.done():
+        return answer.result()
+    if not member.ended.done():
+        raise MemberSilentError(config.group_id, identity.name, answer_s)
+    is_over = runs.ended.done()
+    return _at_rest(config, identity, MemberPhase.ENDED if is_over else MemberPhase.STARTING)
+
+
+def _at_rest(config: Config, identity: Identity, phase: MemberPhase) -> MemberMetrics:
+    return identity.metrics(config, phase, time.time_ns() // 1_000_000)

@@ -1,0 +1,84 @@
+"""docs/metrics.md, made from the table, so that the two cannot differ.
+
+Writes to standard output when run. In: the table. Out: Markdown. `python -m
+coop_consumer.ops.reference > docs/metrics.md` renews the page, and a test fails while it is out of
+date.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from coop_consumer.ops.metric import Metric, MetricSection
+from coop_consumer.ops.table import rows_in
+
+INTRODUCTION = """\
+# Metrics
+
+<!-- Made by `python -m coop_consumer.ops.reference`; change the table there, not this page. -->
+
+A member shows its figures at `/metrics` in Prometheus' format, if it is told an address:
+
+```sh
+pip install 'coop-consumer[metrics,web]'
+coop-consumer run billing:Billing --topics orders --group billing --ops   # at 127.0.0.1:9464
+```
+
+`--ops HOST:PORT` chooses another address. Without the command it is the setting `ops.address` of a
+`WorkerPool` or a `CooperativeConsumer`. A server of this process answers, on a thread of its own.
+
+A group shows its figures from outside, also while no member is alive:
+
+```sh
+coop-consumer exporter billing shipping     # at 127.0.0.1:9465; one process for many groups
+```
+
+- **All figures have the label `group`.** No label has a key, an offset or a member's name:
+  `coop_member_info` alone has the last. `instance`, which Prometheus adds, tells members apart.
+- **Counters are of the member's life.** They go on when a new run of the member begins, after a
+  lost progress topic, say. A new process begins at 0, as Prometheus expects.
+- **A figure that is not known is left out.** No figure is NaN.
+- **No figure costs a record anything.** The member counts once a batch, a chunk or a commit. So
+  durations are sampled, and the meaning of each histogram says how.
+- **Child processes** (`executor="process"`) are counted by their parent. Their own counters,
+  gauges and histograms of `prometheus_client` are added up and shown with the parent's
+  ([more](#your-own-metrics)).
+- `WorkerPool.metrics()` and `CooperativeConsumer.metrics()` return the same figures as typed
+  values, without any extra.
+- A program with an exporter of its own registers `coop_consumer.ops.prometheus.MemberCollector`:
+  `REGISTRY.register(MemberCollector(pool.metrics))`. It needs the extra `metrics` alone.
+- `statistics.interval.ms` has librdkafka's clients add figures of their own. Each of them costs the
+  interpreter a millisecond for some hundred partitions.
+
+`deploy/grafana/coop-consumer.json` is a dashboard, and `deploy/prometheus/alerts.yaml` has alerts.
+Each alert links what to do to its section of [runbook.md](runbook.md).
+
+## Your own metrics
+
+What your code registers with `prometheus_client` is at the same `/metrics`. With
+`executor="process"` handlers count in child processes. So the children keep their figures in files
+of a temporary directory (`prometheus_client.multiprocess`), and the parent adds them up at each
+scrape. Counters and histograms of children that ended stay in the sum. An `Info`, an `Enum` and a
+collector of your own are not relayed: `prometheus_client` cannot do that.
+"""
+
+
+def metrics_page() -> str:
+    """The whole page. O(rows)."""
+    return "\n".join([INTRODUCTION, *map(_section, MetricSection)])
+
+
+def _section(section: MetricSection) -> str:
+    header = ("name", "kind", "unit", "labels", "meaning", "when it is bad", "what to do")
+    lines = [header, tuple("---" for _ in header), *map(_row, rows_in(section))]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"## {section.value}\n\n{table}"
+
+
+def _row(row: Metric) -> tuple[str, ...]:
+    labels = ", ".join(f"`{label}`" for label in row.labels)
+    return (f"`{row.name}`", row.kind, row.unit, labels, row.meaning, row.bad, row.remedy)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(metrics_page())

@@ -1,0 +1,187 @@
+"""An HTTP server in a thread of its own, for probes and scrapes. Needs the extra `web`.
+
+In: an address, routes. Out: answers, on an event loop of this thread. A client that never reads, or
+never asks, costs a socket and a buffer, and holds up nobody: answers are computed on other threads,
+before they are sent. We write no HTTP: starlette and uvicorn do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from coop_consumer import forks
+from coop_consumer.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 128
+_UNREAD_MS = 30_000
+"""A connection whose client takes nothing for so long is cut off by the kernel."""
+_KEEP_ALIVE_S = 75
+_CLOSE_S = 1.0
+_UVICORNS = ("uvicorn.error", "uvicorn.access")
+
+
+class OpsServer:
+    """Serves routes until `close`.
+
+    Args:
+        address: host:port; port 0: any free one.
+        routes: What it answers.
+        setting: The setting or option that has the address, for errors.
+        remedy: How to choose another one, for errors: a clause without a full stop.
+        group: Names the thread.
+
+    Attributes:
+        address: Where it listens, with the port that it has got.
+
+    Raises:
+        ConfigError: The port is in use, or the host is not one of this machine's.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        routes: Sequence[BaseRoute],
+        *,
+        setting: str,
+        remedy: str,
+        group: str,
+    ) -> None:
+        self._socket = _listening(address, setting, remedy)
+        host, port, *_ = self._socket.getsockname()
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        config = uvicorn.Config(
+            Starlette(routes=list(routes)),
+            loop="asyncio",  # else uvloop, if there is one: 10 ms more, and no use here
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+        )
+        self._server = uvicorn.Server(config)
+        self._end: Callable[[], object] = bool  # once it serves: ends that, on any thread
+        self._thread = threading.Thread(target=self._run, name=f"coop-ops-{group}", daemon=True)
+        self._quiet = _Quiet(self._thread)
+        forks.watch(self)
+
+    def start(self) -> None:
+        """Start the thread; clients may connect already, and wait until it answers."""
+        for name in _UVICORNS:
+            logging.getLogger(name).addFilter(self._quiet)
+        self._thread.start()
+
+    def shut_in_fork(self) -> None:
+        """In a forked child: the parent answers, and the port is free once it has ended."""
+        with suppress(OSError):
+            self._socket.close()
+
+    def close(self) -> None:
+        """Answer nobody any more, and free the port."""
+        self._server.should_exit = True  # if it has not begun
+        self._quiet.is_ending = True
+        with suppress(RuntimeError):  # it has just ended by itself
+            self._end()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_S)
+        self._socket.close()
+        for name in _UVICORNS:
+            logging.getLogger(name).removeFilter(self._quiet)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except asyncio.CancelledError:
+            return  # `close` wants it so
+        except Exception:
+            log.exception("the server at %s has ended: nobody answers there any more", self.address)
+
+    async def _serve(self) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None, "asyncio.run makes one"
+        self._end = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._end = bool
+            # uvicorn's own end takes 0.2 s, and waits for clients that never read.
+            for listener in getattr(self._server, "servers", ()):
+                listener.close()
+            for connection in list(self._server.server_state.connections):
+                connection.transport.abort()
+
+
+class _Quiet(logging.Filter):
+    """Drops what uvicorn logs for each request and start, on one thread: others may use it, too.
+
+    Attributes:
+        is_ending: What is answered now is cut off: drop all that is logged of that, too.
+    """
+
+    def __init__(self, thread: threading.Thread) -> None:
+        super().__init__()
+        self._thread = thread
+        self.is_ending = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.thread != self._thread.ident:
+            return True
+        return record.levelno >= logging.WARNING and not self.is_ending
+
+
+class SharedAnswer:
+    """An answer that is computed on another thread, once for all who wait when that begins.
+
+    So many clients cost no more than two. Whoever asks gets what is computed after that.
+
+    Args:
+        compute: Makes the answer.
+    """
+
+    def __init__(self, compute: Callable[[], Response]) -> None:
+        self._compute = compute
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[Response] | None = None
+
+    async def get(self) -> Response:
+        """The answer as of now."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._made())
+        return await asyncio.shield(self._next)
+
+    async def _made(self) -> Response:
+        async with self._turn:
+            self._next = None  # who comes from now on waits for the one after this
+            return await run_in_threadpool(self._compute)
+
+
+def _listening(address: str, setting: str, remedy: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        found = socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            problem = f"={address} is in use: another process, or another pool, listens there"
+            remedy = f"End what listens there, or {remedy}"
+        else:
+            problem = f"={address} is no address to listen at ({error})"
+            remedy = f"Name a host of this machine and a free port: {remedy}"
+        raise ConfigError(setting, problem, remedy) from error
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
+    return found

@@ -1,0 +1,82 @@
+"""`coop-consumer exporter` on a real broker: groups with members, without, missing and plain."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from coop_consumer.errors import ExitCode
+from tests.integration.exporting import ROOT, command, exporting
+from tests.support.job import Job
+from tests.support.journal import WAIT_S
+from tests.support.pools import refuse
+from tests.support.stock import eventually
+
+pytestmark = pytest.mark.integration
+
+MakeJob = Callable[..., Job]
+
+
+def test_a_group_is_seen_with_members_and_without(job: MakeJob) -> None:
+    its = job(2, **{"max.attempts": 1})
+    its.produce(["a", "b", "c", "bad"])
+    with exporting(its, its.group, "missing-group") as see:
+        eventually(lambda: see().of("coop_group_up", group="missing-group") == [0.0])
+        with its.running(handler=refuse("bad")):
+            eventually(lambda: sum(see().of("coop_group_parked_records")) == 1)
+            eventually(lambda: see().of("coop_group_members", state="working") == [1.0])
+            found = see()
+            assert sum(found.of("coop_group_end_offset")) == 4
+            assert sum(found.of("coop_group_records_left")) == 1
+            assert found.of("coop_group_unowned_share") == [0.0]
+            assert found.of("coop_group_wanted_members")[0] >= 1
+        eventually(lambda: see().of("coop_group_members", state="working") == [0.0])
+        found = see()
+        assert sum(found.of("coop_group_records_left")) == 1
+        assert sum(found.of("coop_group_parked_records")) == 1
+        assert found.of("coop_group_unowned_share") == [1.0]
+        assert found.of("coop_group_up", group="missing-group") == [0.0]
+        assert not any("bad" in place for place in found.places)
+
+
+def test_a_plain_group_is_seen_too(job: MakeJob) -> None:
+    its = job(1)
+    its.produce(["a", "b", "c"])
+    its.plain_visit(2)
+    with exporting(its, its.group) as see:
+        eventually(lambda: see().of("coop_group_up") == [1.0])
+        found = see()
+        assert found.of("coop_group_lag") == [1.0]
+        assert found.of("coop_group_committed_offset") == [2.0]
+
+
+def test_groups_that_are_not_named_are_found(job: MakeJob) -> None:
+    its = job(1)
+    its.produce(["a"])
+    with its.running() as member:
+        member.wait_for_ranges()
+        with exporting(its) as see:
+            eventually(lambda: see().of("coop_group_up", group=its.group) == [1.0])
+
+
+def test_no_broker_is_no_end(job: MakeJob) -> None:
+    its = job(1)
+    away = Job({"bootstrap.servers": "127.0.0.1:1"}, its.admin, its.group, its.topic)
+    with exporting(away, its.group) as see:
+        eventually(lambda: see().of("coop_group_up") == [0.0])
+
+
+def test_an_address_in_use_is_told_with_its_option(job: MakeJob) -> None:
+    its = job(1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = command(its, its.group)
+        words[words.index("127.0.0.1:0")] = address
+        ended = subprocess.run(
+            words, capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=ROOT
+        )
+    assert ended.returncode == ExitCode.USAGE
+    assert f"--address={address} is in use" in ended.stderr

@@ -1,0 +1,236 @@
+"""A group's status by numbers: what stands, who has what, and nothing where nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignors import WHOLE, TopicPartition
+from coop_consumer.ops.group_metrics import GroupLook, group_samples
+from coop_consumer.ops.metric import MetricSection
+from coop_consumer.ops.table import TABLE, rows_in
+from coop_consumer.status.load import GroupLoad, KeyWork
+from coop_consumer.status.model import (
+    GroupStatus,
+    PartitionStatus,
+    PendingHandover,
+    RecordStatus,
+)
+from coop_consumer.status.open_transaction import OpenTransaction
+from coop_consumer.status.remaining import Remaining
+from coop_consumer.status.scale import ScaleAdvice
+from coop_consumer.status.seen import MemberSeen
+from offsets import Meaning, OffsetRange, TenureId
+
+NOW_MS = 1_000_000
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+LOW, HIGH = WHOLE.parts(2)
+
+HOLDER = RecordStatus(
+    offset=43,
+    key=b"customer-7",
+    is_read=True,
+    key_hash=7,
+    timestamp_ms=NOW_MS - 60_000,
+    attempts=2,
+    is_parked=False,
+    error="no route",
+    since_ms=NOW_MS - 30_000,
+    member="m1",
+    host="h",
+    standing_since_ms=NOW_MS - 20_000,
+)
+PARTITION = PartitionStatus(
+    tp=T0,
+    epoch=1,
+    next_epoch=2,
+    meaning=Meaning.AGREED,
+    begin=0,
+    end=100,
+    floor=0,
+    stable=43,
+    committed=43,
+    metadata="",
+    lag=57,
+    remaining=Remaining(known=40, estimated=0),
+    gaps=(OffsetRange(44, 50),),
+    progress=(),
+    owners=(),
+    unowned=(HIGH,),
+    handovers=(),
+    holder=HOLDER,
+    failed=(HOLDER, replace(HOLDER, offset=60, is_parked=True)),
+)
+EMPTY = replace(
+    PARTITION,
+    tp=T1,
+    end=0,
+    stable=None,
+    committed=None,
+    lag=None,
+    remaining=Remaining(known=0, estimated=0),
+    gaps=(),
+    unowned=(WHOLE,),
+    holder=None,
+    failed=(),
+)
+STATUS = GroupStatus(
+    group="billing",
+    state="Stable",
+    protocol="coop",
+    at_ms=NOW_MS,
+    members=(
+        MemberSeen("m1", "h", capacity=4, ranges={T0: (LOW,)}),
+        MemberSeen("m2", "h", capacity=4),
+        MemberSeen("m3", "h", ranges={T0: (WHOLE,)}),
+        MemberSeen("m4", "h", note="cannot be read: version 9"),
+    ),
+    partitions=(PARTITION, EMPTY),
+    unreadable={"corrupt value": 2},
+    warnings=(),
+    load=GroupLoad(keys=(KeyWork(T0, 7, b"customer-7", 0.6, "m1"),)),
+    open_transactions=(OpenTransaction(T0, 70, 100, "b:9092", since_ms=NOW_MS - 5_000),),
+)
+ADVICE = ScaleAdvice(
+    members=4,
+    wanted=6,
+    useful=9,
+    reason="",
+    left=40,
+    arrivals=3.0,
+    busy_workers=5.0,
+    workers=4.0,
+    handler_us=1_000,
+    is_assumed=False,
+)
+
+
+def samples(
+    status: GroupStatus | None = STATUS, advice: ScaleAdvice | None = ADVICE
+) -> dict[tuple[str, ...], float]:
+    look = GroupLook("billing", 0.2, 50.0, status, advice)
+    found: dict[tuple[str, ...], float] = {}
+    for it in group_samples(look, 53.0):
+        place = (it.name.removeprefix("coop_group_"), *it.labels[1:])
+        assert it.labels[0] == "billing"
+        assert isinstance(it.value, int | float)
+        assert it.value == it.value, "NaN"
+        assert place not in found
+        found[place] = float(it.value)
+    return found
+
+
+def test_every_row_has_a_sample_and_every_sample_a_row() -> None:
+    found = samples()
+
+    assert {f"coop_group_{name}" for name, *_ in found} == {
+        row.name for row in rows_in(MetricSection.GROUP)
+    }
+    for name, *labels in found:
+        assert len(labels) + 1 == len(TABLE[f"coop_group_{name}"].labels)
+
+
+def test_a_partition_says_where_it_stands() -> None:
+    found = samples()
+    place = ("orders", "0")
+
+    assert found["stable_offset", *place] == 43
+    assert found["end_offset", *place] == 100
+    assert found["committed_offset", *place] == 43
+    assert found["lag", *place] == 57
+    assert found["records_left", *place] == 40
+    assert found["gap_ranges", *place] == 1
+    assert found["blocked_seconds", *place] == 20
+    assert found["oldest_record_seconds", *place] == 60
+    assert found["parked_records", *place] == 1
+    assert found["failing_records", *place] == 1
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    found = samples()
+    place = ("orders", "1")
+
+    for name in ("stable_offset", "committed_offset", "lag"):
+        assert (name, *place) not in found
+    assert found["end_offset", *place] == 0
+    assert found["blocked_seconds", *place] == 0
+    assert found["oldest_record_seconds", *place] == 0
+
+
+@pytest.mark.parametrize(
+    "holder", [None, replace(HOLDER, timestamp_ms=-1)], ids=["not read", "no timestamp"]
+)
+def test_an_age_that_is_not_known_is_left_out(holder: RecordStatus | None) -> None:
+    status = replace(STATUS, partitions=(replace(PARTITION, holder=holder),))
+
+    assert ("oldest_record_seconds", "orders", "0") not in samples(status)
+
+
+def test_a_clock_that_is_ahead_makes_no_negative_time() -> None:
+    ahead = replace(HOLDER, timestamp_ms=NOW_MS + 3_600_000, standing_since_ms=NOW_MS + 3_600_000)
+    found = samples(replace(STATUS, partitions=(replace(PARTITION, holder=ahead),)))
+
+    assert found["blocked_seconds", "orders", "0"] == 0
+    assert found["oldest_record_seconds", "orders", "0"] == 0
+
+
+def test_members_are_counted_by_what_they_do() -> None:
+    found = samples()
+
+    assert {state: found["members", state] for name, *rest in found if name == "members"
+            for state in rest} == {
+        "working": 1, "waiting": 0, "idle": 1, "joining": 0, "plain": 1, "unreadable": 1,
+    }  # fmt: skip
+
+
+def test_while_a_group_rebalances_nobody_knows_what_its_members_are() -> None:
+    found = samples(replace(STATUS, state="PreparingRebalance"))
+
+    assert found["members", "joining"] == 4
+    assert found["members", "plain"] == 0
+
+
+def test_a_handover_lasts_since_its_assignment() -> None:
+    tenure = TenureId("m1", 1, 1)
+    pending = PendingHandover((LOW,), "m2", "m1", tenure, NOW_MS - 12_000)
+    unknown = replace(pending, since_ms=0)
+    status = replace(STATUS, partitions=(replace(PARTITION, handovers=(pending, unknown)),))
+    found = samples(status)
+
+    assert found["handover_seconds",] == 12
+    assert found["members", "waiting"] == 1
+
+
+def test_topics_have_their_unowned_share_their_heaviest_key_and_their_transactions() -> None:
+    found = samples()
+
+    assert found["unowned_share", "orders"] == pytest.approx(0.75)
+    assert found["top_key_share", "orders"] == 0.6
+    assert found["undecided_seconds", "orders"] == 5
+
+
+def test_without_members_everything_is_there_but_members() -> None:
+    found = samples(replace(STATUS, state="Empty", members=(), load=GroupLoad()))
+
+    assert all(found["members", it] == 0 for it in ("working", "idle", "plain"))
+    assert found["records_left", "orders", "0"] == 40
+    assert found["top_key_share", "orders"] == 0
+
+
+def test_no_limit_of_useful_members_is_no_number() -> None:
+    found = samples(advice=replace(ADVICE, useful=None))
+
+    assert found["wanted_members",] == 6
+    assert ("useful_members",) not in found
+
+
+def test_a_look_that_failed_says_only_that() -> None:
+    assert samples(None, None) == {("up",): 0, ("look_seconds",): 0.2, ("look_age_seconds",): 3.0}
+
+
+def test_a_group_without_partitions_is_a_group() -> None:
+    found = samples(replace(STATUS, partitions=(), load=GroupLoad(), open_transactions=()))
+
+    assert found["up",] == 1
+    assert found["handover_seconds",] == 0

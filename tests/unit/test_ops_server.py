@@ -1,0 +1,201 @@
+"""The HTTP server: an address in use, absent packages, clients that never read or never ask."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from coop_consumer.config import Config
+from coop_consumer.core.metrics import MemberMetrics
+from coop_consumer.errors import ConfigError, MemberSilentError
+from coop_consumer.ops.metrics_route import metrics_route
+from coop_consumer.ops.prometheus import Exposition, MemberCollector
+from coop_consumer.ops.server import OpsServer
+from coop_consumer.ops.serving import refuse_without_packages, served
+from tests.unit.full_metrics import full_metrics
+
+WAIT_S = 20.0
+
+
+def full() -> MemberMetrics:
+    return full_metrics()
+
+
+@contextmanager
+def serving(
+    metrics: Callable[[], MemberMetrics] = full, address: str = "127.0.0.1:0"
+) -> Iterator[OpsServer]:
+    exposition = Exposition(MemberCollector(metrics), lambda: ())
+    server = OpsServer(
+        address,
+        [metrics_route(exposition)],
+        setting="ops.address",
+        remedy="set ops.address",
+        group="billing",
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def get(server: OpsServer, path: str = "/metrics", method: str = "GET") -> tuple[int, bytes]:
+    host, _, port = server.address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_a_scrape_is_answered() -> None:
+    with serving() as server:
+        status, text = get(server)
+
+    assert status == 200
+    assert b'coop_member_info{group="billing",member="m1"' in text
+
+
+def test_another_path_is_not_found_and_another_method_not_allowed() -> None:
+    with serving() as server:
+        assert get(server, "/")[0] == 404
+        assert get(server, method="POST")[0] == 405
+        assert get(server, method="HEAD")[0] == 200
+
+
+def test_a_port_in_use_is_told_with_the_setting_and_what_to_do() -> None:
+    with serving() as server, pytest.raises(ConfigError) as raised:
+        OpsServer(
+            server.address, [], setting="ops.address", remedy="set ops.address", group="billing"
+        )
+
+    text = str(raised.value)
+    assert text.startswith("ops.address")
+    assert server.address in text
+    assert "in use" in text
+    assert "End what listens there, or set ops.address." in text
+
+
+def test_a_host_of_another_machine_is_no_address() -> None:
+    with pytest.raises(ConfigError, match="is no address to listen at"):
+        OpsServer(
+            "192.0.2.1:9464", [], setting="ops.address", remedy="set ops.address", group="billing"
+        )
+
+
+def test_a_closed_server_frees_its_port() -> None:
+    with serving() as server:
+        address = server.address
+        get(server)
+    with serving(address=address) as again:
+        assert get(again)[0] == 200
+
+
+def test_a_member_that_does_not_answer_is_no_metrics() -> None:
+    def silent() -> MemberMetrics:
+        raise MemberSilentError("billing", "m1", 5.0)
+
+    with serving(silent) as server:
+        status, text = get(server)
+
+    assert status == 503
+    assert b"has not answered" in text
+
+
+def test_fifty_clients_that_never_read_stop_nobody() -> None:
+    large = full_metrics(*(f"topic-{number}" for number in range(200)))
+    with serving(lambda: large) as server, ExitStack() as stack:
+        host, _, port = server.address.rpartition(":")
+        for _ in range(50):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect((host, int(port)))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        for _ in range(50):
+            mute = stack.enter_context(socket.socket())
+            mute.connect((host, int(port)))
+        status, text = get(server)
+
+    assert status == 200
+    assert len(text) > 400_000, "so no kernel takes all of it without a reader"
+
+
+def test_clients_that_never_read_do_not_delay_the_end() -> None:
+    threads = set(threading.enumerate())
+    with serving() as server, ExitStack() as stack:
+        host, _, port = server.address.rpartition(":")
+        for _ in range(5):
+            client = stack.enter_context(socket.socket())
+            client.connect((host, int(port)))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        get(server)
+        server.close()
+        left = {it.name for it in set(threading.enumerate()) - threads}
+
+    assert not any(name.startswith("coop-ops") for name in left)
+
+
+def test_content_types_that_a_client_makes_up_are_one() -> None:
+    with serving() as server:
+        host, _, port = server.address.rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)
+        for number in range(1, 20):
+            accept = f"application/openmetrics-text; version=1.0.{number}"
+            connection.request("GET", "/metrics", headers={"Accept": accept})
+            answer = connection.getresponse()
+            assert answer.status == 200
+            answer.read()
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        connection.close()
+
+
+def test_scrapes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), serving() as server:
+        get(server)
+
+    assert not [it for it in caplog.records if it.name.startswith("uvicorn")]
+
+
+def config(**more: object) -> Config:
+    given = {"bootstrap.servers": "b:9092", "group.id": "billing", **more}
+    return Config.from_dict(given)
+
+
+def test_without_an_address_nothing_is_served() -> None:
+    assert served(config(), full, figures_of_children=str) is None
+
+
+def test_absent_packages_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("prometheus_client", "uvicorn"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ConfigError) as raised:
+        served(config(**{"ops.address": "127.0.0.1:0"}), full, figures_of_children=str)
+
+    text = str(raised.value)
+    assert "needs prometheus_client and uvicorn" in text
+    assert "pip install 'coop-consumer[metrics,web]'" in text
+
+
+def test_present_packages_are_no_error() -> None:
+    refuse_without_packages("--ops")
+
+
+@pytest.mark.parametrize("address", ["", "9464", "localhost", "localhost:", "a:b", "h:70000"])
+def test_what_is_no_address_is_refused_before_anything_begins(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"ops\.address"):
+        config(**{"ops.address": address})
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9464", "[::1]:9464", "localhost:0", "0.0.0.0:80"])
+def test_addresses(address: str) -> None:
+    assert config(**{"ops.address": address}).ops_address == address
