@@ -31,6 +31,7 @@ from coop_consumer.config import TopicNames, checked_topics
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.log_events import LogEvent
 from coop_consumer.styles import refuse_state
 from coop_consumer.worker import checked_outputs, worker_of
 from streams_adapter import cluster
@@ -253,7 +254,7 @@ class Launch:
 
         Spark is silent about tasks without a slot, and what has failed is told by executors' logs.
         """
-        missing = 0
+        missing, group = 0, str(order.config["group.id"])
         handled, told = -1, -1
         while not self._over.wait(cluster.UNSTARTED_S):
             before, missing = missing, self.tasks - self._desk.served()
@@ -264,6 +265,7 @@ class Launch:
                     self.name,
                     missing,
                     self.tasks,
+                    extra=LogEvent.LAUNCH_UNSTARTED.extra(group=group),
                 )
             reports = self.progress()
             last, handled = handled, sum(report.records for report in reports)
@@ -276,7 +278,8 @@ class Launch:
                     self.name,
                     cluster.UNSTARTED_S,
                     failures,
-                    order.config["group.id"],
+                    group,
+                    extra=LogEvent.LAUNCH_STANDS_STILL.extra(group=group),
                 )
             told = failures if stands_still else -1
 
@@ -327,7 +330,8 @@ class Launch:
         self.stop()
         try:
             self.wait()
-        except Exception:
+        except Exception as own_error:
             if error is None:
                 raise
-            log.exception("launch %s failed, too", self.name)
+            extra = LogEvent.LAUNCH_FAILED.extra(error=own_error)
+            log.exception("launch %s failed, too", self.name, extra=extra)

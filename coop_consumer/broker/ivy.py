@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from coop_consumer.broker.java import Java
 from coop_consumer.errors import DiskFullError, lacking, lacking_in
+from coop_consumer.log_events import LogEvent
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +75,9 @@ def fetch_with_ivy(version: str, directory: Path, java: Java, ivy: Path) -> None
     failure = ""
     for options in trust_options(TRUST_STORES):
         if failure:
-            _log.warning("Ivy found nothing (%s); trying again with %s", failure, options[0])
+            extra = LogEvent.JARS_NOT_FOUND.extra()
+            told = "Ivy found nothing (%s); trying again with %s"
+            _log.warning(told, failure, options[0], extra=extra)
         failure = _run_ivy(version, directory, java, ivy, options)
         if not failure:
             return

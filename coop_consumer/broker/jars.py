@@ -28,6 +28,7 @@ from coop_consumer.broker.errors import (
 from coop_consumer.broker.ivy import DISK_FULL, IvyError, fetch_with_ivy, find_ivy
 from coop_consumer.broker.java import find_java
 from coop_consumer.errors import DiskFullError, lacking
+from coop_consumer.log_events import LogEvent
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +115,8 @@ def _ensured(version: str, cache: Path, fetch: FetchJars | None) -> Path:
         problem = damage(directory)  # another process may have fetched while we waited
         if problem:
             if directory.exists():
-                _log.warning("%s: %s; fetching the jars again", directory, problem)
+                extra = LogEvent.JARS_DAMAGED.extra()
+                _log.warning("%s: %s; fetching the jars again", directory, problem, extra=extra)
             _replace(directory, version, fetch or partial(fetch_by_ivy, ivy=find_ivy()))
     return directory
 
@@ -176,7 +178,8 @@ def fetch_by_ivy(version: str, directory: Path, *, ivy: Path | None) -> None:
             f"Install the extra that brings it: pip install '{EXTRA}'",
         )
     cache = directory.parent.parent
-    _log.info("fetching Apache Kafka %s, about 44 MB, once, into %s", version, cache)
+    told = "fetching Apache Kafka %s, about 44 MB, once, into %s"
+    _log.info(told, version, cache, extra=LogEvent.JARS_FETCHED.extra())
     fetch_with_ivy(version, directory, find_java(), ivy)
 
 

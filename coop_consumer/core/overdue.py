@@ -16,7 +16,7 @@ from coop_consumer.config import LogKeys, OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lane import RUNNING, Entry, Lane
-from coop_consumer.core.record import Record, key_of
+from coop_consumer.core.record import Record, facts_of, key_of
 from coop_consumer.errors import HandlerOverdueError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Overdue:
         error = HandlerOverdueError(
             tp.topic, tp.partition, key_range, offset, key, running_ms, policy
         )
-        state.actions.append(HandlerOverdue(lane, error))
+        state.actions.append(HandlerOverdue(lane, error, facts_of(record, keys)))
         if policy is OnOverdue.FAIL:
             self._abandon(lane, record, error)
         else:

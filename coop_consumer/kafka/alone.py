@@ -37,6 +37,7 @@ from coop_consumer.kafka.coordinator import ask_coordinator, committed_at, descr
 from coop_consumer.kafka.membership import Offsets, OffsetsFound
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 from offsets import Committed
 
 GENERATION = 0
@@ -74,7 +75,10 @@ def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
     try:
         described = description_of(admin, group)
     except CoopConsumerError as error:
-        log.debug("group %s: cannot be described before it is joined: %s", group, error)
+        extra = LogEvent.GROUP_UNKNOWN.extra(group=group, error=error)
+        log.debug(
+            "group %s: cannot be described before it is joined: %s", group, error, extra=extra
+        )
         return
     if described is None or not described.members:
         return
@@ -140,6 +144,10 @@ class Alone:
     def alive(self, now_ms: float) -> bool:  # noqa: ARG002 - as Membership's
         """True until `leave`: nobody takes ranges away."""
         return not self._has_left
+
+    def stepped_s(self) -> dict[str, float]:
+        """No thread: there are no heartbeats."""
+        return {}
 
     def answered(self) -> tuple[float | None, bool]:
         """No answer ever, and no waiting: no coordinator counts on this consumer."""

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES, SECRETS
 from coop_consumer.errors import ConfigError, lacking
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import CLIENTS
 
 _WORD = re.compile(r"[a-z_.]+")
@@ -133,7 +134,8 @@ def successor(client: Client, make: Callable[[], Client], topic: str) -> Client 
     except KafkaException:
         close_aside(found)
         return None
-    log.warning("a client has lost every broker, and a new client of the same kind finds them")
+    told = "a client has lost every broker, and a new client of the same kind finds them"
+    log.warning(told, extra=LogEvent.CLIENT_RENEWED.extra())
     return found
 
 

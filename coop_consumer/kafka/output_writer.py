@@ -30,6 +30,7 @@ from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +205,8 @@ class OutputWriter:
 
     @staticmethod
     def _failed(error: Exception) -> CoopConsumerError:
-        log.error("the writer of outputs has failed", exc_info=error)
+        extra = LogEvent.OUTPUTS_FAILED.extra(error=error)
+        log.error("the writer of outputs has failed", exc_info=error, extra=extra)
         return UnexpectedAnswerError("outputs", repr(error))
 
 

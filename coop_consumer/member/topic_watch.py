@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
 from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.log_events import Facts, LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,8 @@ class TopicWatch:
 
     def _report_failure(self, error: CoopConsumerError) -> None:
         level = logging.DEBUG if self._failed else logging.WARNING
-        log.log(level, "topics cannot be described yet, and are looked at again: %s", error)
+        told = "topics cannot be described yet, and are looked at again: %s"
+        log.log(level, told, error, extra=self._extra(LogEvent.TOPICS_UNKNOWN, error=error))
         self._failed = True
 
     def _compare(self, found: Mapping[str, TopicFacts | None]) -> None:
@@ -142,12 +144,17 @@ class TopicWatch:
                 "made again, it is consumed from its first record.",
                 self.group,
                 name,
+                extra=self._extra(LogEvent.TOPIC_MISSING, topic=name),
             )
+
+    def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:
+        return event.extra(group=self.group, **facts)
 
     def _is_back(self, name: str) -> bool:
         """Whether the topic was missing until now."""
         if name in self._reported:
-            log.warning("group %s, topic %s: exists again", self.group, name)
+            extra = self._extra(LogEvent.TOPIC_BACK, topic=name)
+            log.warning("group %s, topic %s: exists again", self.group, name, extra=extra)
         is_back = name in self._missing
         self._missing.discard(name)
         self._reported.discard(name)

@@ -1,0 +1,44 @@
+"""Lines of the log as JSON objects, made by python-json-logger (extra `log`).
+
+In: a log record. Out: one line: `ts`, `level`, `event` and its facts, `message`, then all else that
+the record has as `extra`. It is plain ASCII, so no text of strangers is obeyed by a terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from pythonjsonlogger.core import RESERVED_ATTRS, merge_record_extra
+from pythonjsonlogger.json import JsonFormatter
+
+from coop_consumer.log_events import trace_id
+from coop_consumer.log_filter import PASSED
+
+_RESERVED = frozenset([*RESERVED_ATTRS, PASSED])
+
+
+class JsonLines(JsonFormatter):
+    """Formats log records as JSON objects."""
+
+    def add_fields(
+        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
+    ) -> None:
+        """Fill in the fields, in their order."""
+        ts = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        log_data["ts"] = f"{ts[:-6]}Z"
+        log_data["level"] = record.levelname.lower()
+        if (event := record.__dict__.get("event")) is not None:
+            log_data["event"] = event
+        log_data["message"] = record.message
+        merge_record_extra(record, log_data, _RESERVED)
+        if "trace_id" not in log_data and (trace := trace_id()) is not None:
+            log_data["trace_id"] = trace  # of a line of the user's, in a handler
+        log_data["logger"], log_data["thread"] = record.name, record.threadName
+        log_data["process"] = record.process
+        if (traceback := message_dict.pop("exc_info", None)) is not None:
+            log_data["traceback"] = traceback
+        if (stack := message_dict.pop("stack_info", None)) is not None:
+            log_data["stack"] = stack
+        log_data |= message_dict
