@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
-from coop_consumer.core.key_names import shown
+from coop_consumer.core.key_names import named, shown
 from coop_consumer.core.lane import BEHIND, RUNNING, Lane
 from coop_consumer.log_events import LogEvent
 
@@ -92,8 +92,8 @@ class BusyKeys:
         if helped_to * _BUSY_SHARE > workers or state.now_ms < self._report_at_ms:
             return
         self._report_at_ms = state.now_ms + AGAIN_MS
-        text = shown(state.config.log_keys, tenure.load.keys[key_hash], key_hash)
-        key = "" if text is None else f" ({text})"
+        about = (state.config.log_keys, tenure.load.keys[key_hash], key_hash)
+        key = named(*about)
         here = "" if partition.is_whole else " that this member has of it"
         state.report(
             Level.WARNING,
@@ -102,7 +102,7 @@ class BusyKeys:
             f"one worker; at most {helped_to:.1f} can be busy there. More workers or members will "
             "not help: make its handler quicker, or split the key.",
             tp=partition.tp,
-            key=text,
+            key=shown(*about),
         )
 
 

@@ -124,7 +124,9 @@ class HotHashes:
                 f"{place}{key}. One worker runs it, so it is fetched "
                 "by itself from now on, at its pace; the other keys go on.",
                 tp=partition.tp,
-                key=shown(keys, record._key if record else None, key_hash, known=bool(record)),
+                key=shown(
+                    keys, record._key if record else None, key_hash, known=record is not None
+                ),
             )
             self.handover.move_apart(partition, tenure, key_hash)
 

@@ -23,7 +23,7 @@ def key_text(key: bytes) -> str:
 
 
 def shown(keys: LogKeys, key: bytes | None, key_hash: int, *, known: bool = True) -> str | None:
-    """The key's text; its hash, or None, if the key is not to be shown.
+    """The key's text, or its hash; None: neither is to be shown, or there is no key.
 
     Args:
         keys: `log.keys`.
@@ -38,10 +38,12 @@ def shown(keys: LogKeys, key: bytes | None, key_hash: int, *, known: bool = True
         return None
     if keys is LogKeys.HASH or not known:
         return f"hash {key_hash}"
-    return "no key" if key is None else key_text(key)
+    return None if key is None else key_text(key)
 
 
 def named(keys: LogKeys, key: bytes | None, key_hash: int, *, known: bool = True) -> str:
     """The same in brackets, behind a space; nothing if the key is not to be shown."""
     text = shown(keys, key, key_hash, known=known)
-    return "" if text is None else f" ({text})"
+    if text is None:
+        return " (no key)" if keys is LogKeys.TEXT else ""
+    return f" ({text})"

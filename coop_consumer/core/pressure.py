@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
 from coop_consumer.core.hot import busiest, first_of
-from coop_consumer.core.key_names import shown
+from coop_consumer.core.key_names import named, shown
 from coop_consumer.core.lane import HELD, RUNNING, Lane
 from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.errors import MaxIndividualCommitReachedError
@@ -205,10 +205,11 @@ class Pressure:
         holder = next(it for it in others if key_hash in it.pending.values())
         place, record = first_of(state, holder, key_hash)
         keys, is_known = state.config.log_keys, record is not None
-        text = shown(keys, record._key if record else None, key_hash, known=is_known)
-        key = "" if text is None else f" ({text})"
-        told = f" One key{key} has {count} of them, {100 * count // held} %, from {place} on."
-        state.report(Level.ERROR, LogEvent.FETCH_WALLED, f"{error}{told}", tp=tp, key=text)
+        key = record._key if record else None
+        named_key = named(keys, key, key_hash, known=is_known)
+        fact = shown(keys, key, key_hash, known=is_known)
+        told = f" One key{named_key} has {count} of them, {100 * count // held} %, from {place} on."
+        state.report(Level.ERROR, LogEvent.FETCH_WALLED, f"{error}{told}", tp=tp, key=fact)
 
     # ---- records and bytes ---------------------------------------------------------------------
 
