@@ -74,7 +74,7 @@ log = logging.getLogger(__name__)
 )
 @click.option(
     "--log-keys",
-    type=click.Choice([*LogKeys]),
+    type=click.Choice([keys.value for keys in LogKeys]),
     help="What lines of the log may show of keys, which may be about persons (log.keys).",
 )
 @click.option(

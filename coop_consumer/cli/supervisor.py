@@ -206,7 +206,7 @@ class Supervisor:
                     self._restarts.joined(member)
                 case seat.HEALTH:
                     self._is_told = True
-                case seat.LEFT:
+                case _:
                     self._restarts.left()
         return bool(said)
 

@@ -83,7 +83,7 @@ class DataLoss:
             self._stops(error, LogEvent.TOPIC_RECREATED, topic=topic)
 
     def _stops(
-        self, error: CoopConsumerError, event: LogEvent, more: str = "", **facts: Unpack[Facts]
+        self, error: CoopConsumerError, event: LogEvent, /, more: str = "", **facts: Unpack[Facts]
     ) -> bool:
         """Report a loss; returns whether the member ends by it."""
         facts["error"] = error

@@ -107,7 +107,9 @@ class Overdue:
         error = HandlerOverdueError(
             tp.topic, tp.partition, key_range, offset, key, running_ms, policy
         )
-        state.actions.append(HandlerOverdue(lane, error, facts_of(record, keys)))
+        facts = facts_of(record, keys)
+        facts["error"] = error
+        state.actions.append(HandlerOverdue(lane, error, facts))
         if policy is OnOverdue.FAIL:
             self._abandon(lane, record, error)
         else:

@@ -73,8 +73,8 @@ class Waits:
         found = []
         for tp, partition in sorted(self.state.partitions.items()):
             if (why := self._why(partition)) is not None:
-                assigned_ms = [it.since_ms for it in partition.waiting]
-                since_ms, _ = self._waits.get(tp, (min(assigned_ms, default=self.state.now_ms), 0))
+                seen_ms, _ = self._waits.get(tp, (self.state.now_ms, 0))
+                since_ms = min([seen_ms, *(it.since_ms for it in partition.waiting)])
                 found.append(RangesWait(tp, since_ms, why.text, why.members))
         return tuple(found)
 

@@ -70,7 +70,8 @@ class Consuming(ABC):
 
     def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:
         """The `extra` of a line about this Consumer."""
-        return event.extra(group=str(self._settings.get("group.id", "")), **facts)
+        facts["group"] = str(self._settings.get("group.id", ""))
+        return event.extra(**facts)
 
     def _new_consumer(self, changed: Mapping[str, Any] | None = None) -> Consumer:
         return Consumer({**self._settings, **(changed or {})}, logger=client_log)

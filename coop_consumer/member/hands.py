@@ -304,8 +304,8 @@ class Hands:
     def _report_overdue(self, action: actions.HandlerOverdue) -> None:
         stack = self.executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
-        told, facts = f"{action.error}{doing}", action.facts
-        self.say(logging.ERROR, LogEvent.HANDLER_OVERDUE, told, error=action.error, **facts)
+        told = f"{action.error}{doing}"
+        self.say(logging.ERROR, LogEvent.HANDLER_OVERDUE, told, **action.facts)
 
     def _report_late(self, action: actions.CommitLate) -> None:
         self.say(

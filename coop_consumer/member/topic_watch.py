@@ -148,7 +148,8 @@ class TopicWatch:
             )
 
     def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:
-        return event.extra(group=self.group, **facts)
+        facts["group"] = self.group
+        return event.extra(**facts)
 
     def _is_back(self, name: str) -> bool:
         """Whether the topic was missing until now."""

@@ -191,6 +191,8 @@ def _hindrances(health: Health) -> Iterator[Reason]:
         case HealthPhase.ENDED:
             yield Reason(NotReady.ENDED, f"ended: {health.error}" if health.error else "ended")
             return
+        case HealthPhase.RUNNING:
+            pass
     if health.silent_s is not None:
         told = f"no broker for {health.silent_s:.0f} s"
         yield Reason(NotReady.NO_BROKER, told, health.silent_s)

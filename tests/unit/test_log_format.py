@@ -7,7 +7,6 @@ import logging
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import util
 from io import StringIO
 from typing import Any
@@ -108,18 +107,17 @@ def test_json_without_its_package_says_what_to_install(monkeypatch: pytest.Monke
 # -- processes that others start -------------------------------------------------------------------
 
 
-@pytest.fixture
-def bare_root() -> Iterator[logging.Logger]:
-    """The root logger without handlers, for the length of a test."""
+def bare(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """The root logger, without pytest's handlers, to the end of the test."""
     root = logging.getLogger()
-    handlers, root.handlers = root.handlers, []
-    yield root
-    root.handlers = handlers
+    monkeypatch.setattr(root, "handlers", [])
+    return root
 
 
 def test_a_child_writes_as_its_parent_does_and_text_in_its_own_way(
-    bare_root: logging.Logger,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    bare_root = bare(monkeypatch)
     assert _formatter(bare_root) == b""
     handler = logging.StreamHandler()
     bare_root.addHandler(handler)
@@ -135,7 +133,8 @@ class Unpicklable(logging.Formatter):
         raise pickle.PicklingError
 
 
-def test_a_formatter_that_does_not_travel_stays_at_home(bare_root: logging.Logger) -> None:
+def test_a_formatter_that_does_not_travel_stays_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare_root = bare(monkeypatch)
     handler = logging.StreamHandler()
     handler.setFormatter(Unpicklable())
     bare_root.addHandler(handler)
@@ -147,8 +146,9 @@ def test_a_formatter_that_does_not_travel_stays_at_home(bare_root: logging.Logge
 
 
 def test_an_executor_of_spark_writes_json_if_its_environment_asks_for_it(
-    bare_root: logging.Logger, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    bare_root = bare(monkeypatch)
     monkeypatch.delenv(VARIABLE, raising=False)
     json_if_asked()
     assert bare_root.handlers == []
