@@ -254,7 +254,7 @@ class Launch:
 
         Spark is silent about tasks without a slot, and what has failed is told by executors' logs.
         """
-        missing, group = 0, str(order.config["group.id"])
+        missing = 0
         handled, told = -1, -1
         while not self._over.wait(cluster.UNSTARTED_S):
             before, missing = missing, self.tasks - self._desk.served()
@@ -265,13 +265,14 @@ class Launch:
                     self.name,
                     missing,
                     self.tasks,
-                    extra=LogEvent.LAUNCH_UNSTARTED.extra(group=group),
+                    extra=LogEvent.LAUNCH_UNSTARTED.extra(),
                 )
             reports = self.progress()
             last, handled = handled, sum(report.records for report in reports)
             failures = sum(report.failures for report in reports)
             stands_still = order.until_caught_up and handled == last
             if stands_still and failures != told:
+                group = str(order.config["group.id"])
                 log.warning(
                     "%s: no record was processed for %.0f s, and it has not caught up; handlers "
                     "have failed %d times. `coop-consumer status %s` shows what waits, and why",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from coop_consumer import CooperativeConsumer, Health, live, ready
+from coop_consumer import CooperativeConsumer, Health, Record, live, ready
 from coop_consumer.ops.health_file import asked
 from tests.support.brokers import own_broker
 from tests.support.command import Command
@@ -147,10 +147,16 @@ def test_without_a_broker_a_member_is_alive_and_not_ready(started: Start, path: 
 
 def test_a_member_that_waits_for_another_ones_handler_names_it(job: MakeJob) -> None:
     orders = job()
-    gate = Gate("a")
-    with orders.running(handler=gate) as old:
-        orders.produce(["a"])
-        gate.wait_for_arrival()
+    keys = [f"k{number}" for number in range(16)]  # some of them are in the half that moves
+    gate, arrived = Gate(*keys), list[bytes | None]()
+
+    def handler(record: Record) -> None:
+        arrived.append(record.key)
+        gate(record)
+
+    with orders.running(handler=handler, workers=len(keys)) as old:
+        orders.produce(keys)
+        eventually(lambda: len(arrived) == len(keys))
         with orders.running() as new:
             eventually(lambda: "waits" in [it.kind for it in ready(new.pool.health()).reasons])
             [wait] = [it for it in ready(new.pool.health()).reasons if it.kind == "waits"]
