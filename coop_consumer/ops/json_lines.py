@@ -10,13 +10,15 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from pythonjsonlogger.core import RESERVED_ATTRS, merge_record_extra
-from pythonjsonlogger.json import JsonFormatter
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonEncoder, JsonFormatter
 
 from coop_consumer.log_events import trace_id
 from coop_consumer.log_filter import PASSED
 
 _RESERVED = frozenset([*RESERVED_ATTRS, PASSED])
+_encoded = JsonEncoder().encode
+"""The formatter's own way makes an encoder for each line, which takes a third of the time."""
 
 
 class JsonLines(JsonFormatter):
@@ -32,7 +34,11 @@ class JsonLines(JsonFormatter):
         if (event := record.__dict__.get("event")) is not None:
             log_data["event"] = event
         log_data["message"] = record.message
-        merge_record_extra(record, log_data, _RESERVED)
+        log_data |= {
+            name: value
+            for name, value in record.__dict__.items()
+            if name not in _RESERVED and not str(name).startswith("_")
+        }
         if "trace_id" not in log_data and (trace := trace_id()) is not None:
             log_data["trace_id"] = trace  # of a line of the user's, in a handler
         log_data["logger"], log_data["thread"] = record.name, record.threadName
@@ -42,3 +48,7 @@ class JsonLines(JsonFormatter):
         if (stack := message_dict.pop("stack_info", None)) is not None:
             log_data["stack"] = stack
         log_data |= message_dict
+
+    def jsonify_log_record(self, log_data: dict[str, Any]) -> str:
+        """The line."""
+        return _encoded(log_data)
