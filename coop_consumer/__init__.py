@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from coop_consumer.errors import CoopConsumerError
     from coop_consumer.one_core import threads_on_one_core
+    from coop_consumer.ops.health import Health, live, ready
     from coop_consumer.owners import Owner
     from coop_consumer.pool import WorkerPool
     from coop_consumer.worker import BatchFailure, Context, Worker
@@ -36,6 +37,7 @@ _HOMES = {
     "Context": "coop_consumer.worker",
     "CoopConsumerError": "coop_consumer.errors",
     "CooperativeConsumer": "coop_consumer.consumer",
+    "Health": "coop_consumer.ops.health",
     "KeyRange": "assignors",
     "MemberMetrics": "coop_consumer.core.metrics",
     "OffsetRange": "offsets",
@@ -46,6 +48,8 @@ _HOMES = {
     "TopicPartition": "assignors",
     "Worker": "coop_consumer.worker",
     "WorkerPool": "coop_consumer.pool",
+    "live": "coop_consumer.ops.health",
+    "ready": "coop_consumer.ops.health",
     "threads_on_one_core": "coop_consumer.one_core",
 }
 
@@ -56,6 +60,7 @@ __all__ = [
     "Context",
     "CoopConsumerError",
     "CooperativeConsumer",
+    "Health",
     "KeyRange",
     "MemberMetrics",
     "OffsetRange",
@@ -67,6 +72,8 @@ __all__ = [
     "Worker",
     "WorkerPool",
     "__version__",
+    "live",
+    "ready",
     "threads_on_one_core",
 ]
 

@@ -95,7 +95,7 @@ class ExitCode(IntEnum):
     OK = 0, "Done as asked."
     BROKEN = 1, "A promise was broken, or the program failed in an unknown way."
     USAGE = 2, "Wrong arguments, configuration, or worker class: correct them."
-    UNAVAILABLE = 3, "No broker answered, or a passing failure outlasted its retries: try later."
+    UNAVAILABLE = 3, "No broker answered, or a failure outlasted its retries; a probe says no."
     UNAUTHORIZED = 4, "The broker refused the login or a right is missing: grant it."
     STOPPED = 5, "Stopped by policy (on.failure=stop, on.data.loss=stop): decide about the record."
     MISSING = 6, "A topic or a group does not exist: create it or correct its name."

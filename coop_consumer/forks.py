@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from coop_consumer.errors import MisuseError
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -147,7 +148,8 @@ def end_soon(code: int) -> None:
 
 def _report_end(name: str, error: BaseException | None, code: int) -> None:
     if isinstance(error, SystemExit):
-        log.info("%s: process %d, forked off here, ends by sys.exit", name, os.getpid())
+        told = "%s: process %d, forked off here, ends by sys.exit"
+        log.info(told, name, os.getpid(), extra=LogEvent.FORK_EXITED.extra())
         return
     log.warning(
         "%s: process %d, which was forked off here, has come back from the worker's code. It is no "
@@ -157,6 +159,7 @@ def _report_end(name: str, error: BaseException | None, code: int) -> None:
         os.getpid(),
         code,
         exc_info=error,
+        extra=LogEvent.FORK_CAME_BACK.extra(error=error),
     )
 
 

@@ -17,7 +17,7 @@ _FIRST_S = 3.0
 _CALM_S = 60.0
 _PAUSE_S = 1.0
 _KINDS_MAX = 1_000
-_PASSED = "coop_passed"
+PASSED = "coop_passed"
 _CONNECTION = re.compile(
     r"connect|refused|timed out|timeout|resolve|brokers? (are|is) down|bootstrap|transport"
     r"|handshake|coordinator|disconnect|socket|host|node",
@@ -67,7 +67,7 @@ class Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write the line; one that stands for others says so."""
-        if getattr(record, _PASSED, False) or record.levelno < logging.INFO:
+        if getattr(record, PASSED, False) or record.levelno < logging.INFO:
             return True  # another filter of the same line has let it pass, or it was asked for
         line, now_s = record.getMessage(), record.created
         kind = self._kind_of(line, now_s)
@@ -77,7 +77,7 @@ class Seldom(logging.Filter):
         if kind.held_back:
             record.msg, record.args = f"{line} [and {kind.held_back} times before]", ()
         kind.passed_s, kind.held_back, self._passed_s = now_s, 0, now_s
-        setattr(record, _PASSED, True)
+        setattr(record, PASSED, True)
         return True
 
     def _kind_of(self, line: str, now_s: float) -> Kind:

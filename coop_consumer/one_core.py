@@ -18,6 +18,7 @@ from random import Random
 from time import perf_counter, process_time
 
 from coop_consumer.errors import MisuseError
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,8 @@ class _Binding:
         try:
             self._follow()
         except OSError as error:  # a container's cores may change
-            log.warning("Python threads are left to run on any core: %s", error)
+            extra = LogEvent.ONE_CORE_FAILED.extra(error=error)
+            log.warning("Python threads are left to run on any core: %s", error, extra=extra)
         with suppress(OSError):
             self._bind(self._allowed)
 
@@ -151,7 +153,8 @@ class _Binding:
             ours = (cpu_s - used_s) / (now_s - then_s)  # with what libraries' threads use
             core = choice(self._core, busy, ours, rng)
             if core != self._core:
-                log.info("Python threads run on core %d now", core)
+                extra = LogEvent.ONE_CORE_MOVED.extra()
+                log.info("Python threads run on core %d now", core, extra=extra)
             self._core = core
             self._used.add(core)
             self._bind({core})

@@ -23,10 +23,13 @@ from coop_consumer.core.events import CapacityChanged, Fatal
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
+from coop_consumer.log_events import LogEvent
 from coop_consumer.member.figures import metrics_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
+from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
+from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import served
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
@@ -257,6 +260,16 @@ class WorkerPool:
         wait(awaited, return_when=FIRST_COMPLETED)
         return dict(answer.result().assignment) if answer.done() else {}
 
+    def health(self) -> Health:
+        """How the member is, for `coop_consumer.live` and `ready`. Any thread; never blocks."""
+        self._refuse_fork("health()")
+        runs, group = self._runs, self.config.group_id
+        if runs is None or not self._at_work:
+            return Health(group, self.name, HealthPhase.STARTING)
+        if runs.ended.done():
+            return ended_health(group, self.name, runs.ended)
+        return runs.member.health()
+
     def owner_of(self, topic: str, key: bytes, partition: int | None = None) -> Owner | None:
         """Which member of the group processes a key, by its present assignment; from any thread.
 
@@ -326,7 +339,9 @@ class WorkerPool:
                 raise self._work.error_of("setup", error) from error
             self.workers, self.config = workers, config
             runs.member.inbox.tell(CapacityChanged(config.capacity or workers))
-        log.info("group %s: member %s, %d workers now", config.group_id, self.name, workers)
+        group, told = config.group_id, "group %s: member %s, %d workers now"
+        extra = LogEvent.POOL_RESIZED.extra(group=group, member=self.name)
+        log.info(told, group, self.name, workers, extra=extra)
 
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves.
@@ -436,7 +451,9 @@ class WorkerPool:
             return
         try:
             self.wait()
-        except CoopConsumerError:
+        except CoopConsumerError as own_error:
             if error is None:
                 raise
-            log.exception("group %s ended with an error", self.config.group_id)
+            group = self.config.group_id
+            extra = LogEvent.MEMBER_ENDED.extra(group=group, member=self.name, error=own_error)
+            log.exception("group %s ended with an error", group, extra=extra)

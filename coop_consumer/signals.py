@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from coop_consumer import forks
 from coop_consumer.errors import MisuseError
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -99,7 +100,8 @@ class EndSignals:
 def end_process(number: int, which: str) -> NoReturn:
     """End the process at once, as if nobody had caught this signal."""
     name = signal.Signals(number).name
-    log.warning("%s %s: ends now, what was running comes again", which, name)
+    extra = LogEvent.PROCESS_ENDED_BY_SIGNAL.extra()
+    log.warning("%s %s: ends now, what was running comes again", which, name, extra=extra)
     os._exit(_BY_SIGNAL + number)
 
 

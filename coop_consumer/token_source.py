@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic, time
 
 from coop_consumer.errors import ConfigError, CoopConsumerError, TokenUnavailableError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.token_provider import LoginToken, described, found_provider, token_of
 
@@ -126,7 +127,8 @@ class TokenSource:
                 self._token = token
             if self._is_failing:
                 self._is_failing = False
-                log.info("%s: login tokens come again", self._provider)
+                extra = LogEvent.TOKENS_BACK.extra()
+                log.info("%s: login tokens come again", self._provider, extra=extra)
 
     def _pause_s(self) -> float:
         token = self._token
@@ -186,7 +188,8 @@ class TokenSource:
             else f"oauth.token.provider={self._provider}: {_detail_of(error)}"
         )
         with whatever_a_log_does():
-            log.warning("%s. %s. It is asked again and again, and nothing is lost.", what, now)
+            told = "%s. %s. It is asked again and again, and nothing is lost."
+            log.warning(told, what, now, extra=LogEvent.TOKENS_FAILED.extra(error=error))
 
 
 def _detail_of(error: CoopConsumerError) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.config import ExecutorName
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, WorkerMethodError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.styles import refuse_state, style_of
 from coop_consumer.worker import Context, Worker, checked_outputs
@@ -141,7 +142,8 @@ class WorkerSide:
         except BaseException as error:
             self.error = self.error_of("teardown", error)
             with whatever_a_log_does():
-                log.exception("group %s: teardown failed", self._group)
+                extra = LogEvent.TEARDOWN_FAILED.extra(group=self._group, error=error)
+                log.exception("group %s: teardown failed", self._group, extra=extra)
         finally:
             self._end()
 

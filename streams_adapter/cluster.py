@@ -20,6 +20,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from coop_consumer.errors import MisuseError
+from coop_consumer.log_events import LogEvent
 from streams_adapter import slots
 from streams_adapter.slots import SLOTS_WAIT_S
 
@@ -167,7 +168,7 @@ def executor_cores(context: SparkContext) -> int:
 @contextmanager
 def told_if_slow(text: str) -> Iterator[None]:
     """Log a warning if the block takes long."""
-    timer = Timer(UNSTARTED_S, log.warning, [text])
+    timer = Timer(UNSTARTED_S, lambda: log.warning(text, extra=LogEvent.SPARK_UNSTARTED.extra()))
     timer.daemon = True
     timer.start()
     try:

@@ -25,6 +25,7 @@ from io import BufferedIOBase
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 from coop_consumer.errors import MisuseError
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,9 @@ class Desk:
                         self.connection.settimeout(LOST_S)
                         desk._hear(self.rfile, self.wfile)
                     else:
-                        log.warning("%s knocked, and is none of our tasks", self.client_address[0])
+                        extra = LogEvent.LAUNCH_STRANGER.extra()
+                        told = "%s knocked, and is none of our tasks"
+                        log.warning(told, self.client_address[0], extra=extra)
 
         class Server(ThreadingTCPServer):
             daemon_threads = True
@@ -253,7 +256,8 @@ class Line:
     def _break(self, error: OSError) -> None:
         self._broken_by = error
         if self._connection is not None:
-            log.warning("the line to the driver broke (%s), it is made again", error)
+            extra = LogEvent.LAUNCH_LINE_BROKE.extra(error=error)
+            log.warning("the line to the driver broke (%s), it is made again", error, extra=extra)
         self.close()
 
     def _unreachable(self, error: OSError) -> MisuseError:

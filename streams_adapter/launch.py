@@ -31,6 +31,7 @@ from coop_consumer.config import Settings, TopicNames, chosen_topics, named_only
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.log_events import LogEvent
 from coop_consumer.styles import refuse_state
 from coop_consumer.worker import checked_outputs, worker_of
 from streams_adapter import cluster
@@ -264,19 +265,22 @@ class Launch:
                     self.name,
                     missing,
                     self.tasks,
+                    extra=LogEvent.LAUNCH_UNSTARTED.extra(),
                 )
             reports = self.progress()
             last, handled = handled, sum(report.records for report in reports)
             failures = sum(report.failures for report in reports)
             stands_still = order.until_caught_up and handled == last
             if stands_still and failures != told:
+                group = str(order.config["group.id"])
                 log.warning(
                     "%s: no record was processed for %.0f s, and it has not caught up; handlers "
                     "have failed %d times. `coop-consumer status %s` shows what waits, and why",
                     self.name,
                     cluster.UNSTARTED_S,
                     failures,
-                    order.config["group.id"],
+                    group,
+                    extra=LogEvent.LAUNCH_STANDS_STILL.extra(group=group),
                 )
             told = failures if stands_still else -1
 
@@ -327,7 +331,8 @@ class Launch:
         self.stop()
         try:
             self.wait()
-        except Exception:
+        except Exception as own_error:
             if error is None:
                 raise
-            log.exception("launch %s failed, too", self.name)
+            extra = LogEvent.LAUNCH_FAILED.extra(error=own_error)
+            log.exception("launch %s failed, too", self.name, extra=extra)

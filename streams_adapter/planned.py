@@ -28,6 +28,7 @@ from coop_consumer.admin.planned import Finished, Measured, Pending, PlannedGrou
 from coop_consumer.config import Config, Settings, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.patience import patiently
+from coop_consumer.log_events import LogEvent
 from coop_consumer.status.history import done_within
 from streams_adapter.cluster import check_connect, check_executors, check_idle_is_kept
 from streams_adapter.cutting import (
@@ -135,6 +136,7 @@ def plan(
         len(slices),
         len({piece.tp for piece in slices}),
         sum(piece.bytes for piece in slices),
+        extra=LogEvent.PLAN_MADE.extra(group=parsed.group_id),
     )
     return Plan(context, parsed, pendings, slices)
 

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from coop_consumer.errors import MisuseError
+from coop_consumer.ops.log_format import json_if_asked
 from streams_adapter.slices import Slice
 
 _REASON_MAX = 2_000
@@ -59,6 +60,7 @@ def tried(piece: Slice, process: Callable[[Slice], object], tries: int) -> str:
     Raises:
         Exception: At the tries before: Spark makes the next, elsewhere if it can.
     """
+    json_if_asked()
     context = TaskContext.get()
     seen = _ReadToEnd()
     try:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING
 
+from coop_consumer.log_events import LogEvent
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -137,6 +139,7 @@ class SlotsAddress:
                 "goes by the %d of when the format was registered",
                 error,
                 self.at_first,
+                extra=LogEvent.SPARK_SLOTS_UNKNOWN.extra(error=error),
             )
             return self.at_first
 

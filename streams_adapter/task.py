@@ -17,6 +17,7 @@ from pyspark import TaskContext
 
 from coop_consumer import CoopConsumerError, Worker, WorkerPool
 from coop_consumer.kafka.patience import patiently
+from coop_consumer.ops.log_format import json_if_asked
 from streams_adapter.control import DRAINED, Address, Report, line_to
 
 REPORT_S = 0.5
@@ -71,6 +72,7 @@ def run_task(order: LaunchOrder, task: int) -> Iterator[Report]:
         CoopConsumerError: What ended the member; or the driver could not be reached for long, so
             that the member has drained. Spark starts the task again.
     """
+    json_if_asked()
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     attempt_id = context.taskAttemptId() if context is not None else 0

@@ -17,6 +17,7 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.config import Config
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.kafka.group_view import groups_of_ours
+from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.group_metrics import GroupLook
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,9 @@ class GroupWatch:
             except CoopConsumerError as error:  # no broker answers
                 self._note(GroupLook(self._config.group_id, 0.0, monotonic()), error)
             except Exception:
-                log.exception("group %s: it is looked at anew", self._config.group_id)
+                group = self._config.group_id
+                extra = LogEvent.GROUP_LOOK_FAILED.extra(group=group)
+                log.exception("group %s: it is looked at anew", group, extra=extra)
                 self._note(GroupLook(self._config.group_id, 0.0, monotonic()), None)
 
     def _look(self, advisor: Advisor) -> None:
@@ -90,9 +93,11 @@ class GroupWatch:
         """Keep a look, and wait until the next one is due."""
         told = "" if error is None else str(error)
         if told and type(error).__name__ != self._failed:
-            log.warning("group %s cannot be seen: %s", look.group, told)
+            extra = LogEvent.GROUP_UNSEEN.extra(group=look.group, error=error)
+            log.warning("group %s cannot be seen: %s", look.group, told, extra=extra)
         elif self._failed and look.status is not None:
-            log.info("group %s is seen again", look.group)
+            extra = LogEvent.GROUP_SEEN.extra(group=look.group)
+            log.info("group %s is seen again", look.group, extra=extra)
         self._failed = type(error).__name__ if error is not None else ""
         self.look = look
         self.looked.set()
@@ -117,7 +122,8 @@ class Watches:
         with self._changing:
             for group in groups:
                 if group not in self._all and not self._closing.is_set():
-                    log.info("group %s is watched", group)
+                    extra = LogEvent.GROUP_WATCHED.extra(group=group)
+                    log.info("group %s is watched", group, extra=extra)
                     watch = self._make(group)
                     self._all = {**self._all, group: watch}
                     watch.start()
@@ -139,7 +145,10 @@ class Watches:
                 failed = ""
             except CoopConsumerError as error:
                 if failed != type(error).__name__:
-                    log.warning("the groups of this cluster cannot be listed: %s", error)
+                    extra = LogEvent.GROUPS_UNLISTED.extra(error=error)
+                    log.warning(
+                        "the groups of this cluster cannot be listed: %s", error, extra=extra
+                    )
                 failed = type(error).__name__
             self._closing.wait(_FIND_S)
 

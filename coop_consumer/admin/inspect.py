@@ -29,6 +29,7 @@ from coop_consumer.errors import AuthorizationError, ConfigError
 from coop_consumer.kafka.group_view import CoordinatorView
 from coop_consumer.kafka.open_transactions import open_transactions
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.log_events import LogEvent
 from coop_consumer.status.errors import GroupMissingError, LogUndecidedError
 from coop_consumer.status.model import progress_of
 from coop_consumer.status.open_transaction import OpenTransaction
@@ -293,6 +294,7 @@ class Inspector:
         log.warning(
             "%s. This command waits for it. %s\n    %s",
             found.told(now_ms), found.outlook, found.command,
+            extra=LogEvent.READ_WAITS.extra(tp=found.tp, offset=blocked.offset),
         )  # fmt: skip
 
     # ---- records -------------------------------------------------------------------------------

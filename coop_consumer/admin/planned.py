@@ -28,6 +28,7 @@ from coop_consumer.core.commits import entries_of
 from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import LATEST
+from coop_consumer.log_events import LogEvent
 from coop_consumer.status.errors import (
     GroupInUseError,
     GroupJoinedError,
@@ -203,6 +204,7 @@ class PlannedGroup:
                 "planned again",
                 group.group,
                 sum(group.unreadable.values()),
+                extra=LogEvent.PLAN_UNREADABLE.extra(group=group.group),
             )
         for partition in seen:
             _warn_of_others(partition)
@@ -224,7 +226,8 @@ class PlannedGroup:
             error = DataLossError(seen.tp.topic, seen.tp.partition, WHOLE, *found.lost, policy)
             if policy == "stop":
                 raise error
-            log.error("%s", error)
+            extra = LogEvent.DATA_LOST.extra(group=group.group, tp=seen.tp, error=error)
+            log.error("%s", error, extra=extra)
         return found
 
     def _ends(self, seen: Iterable[PartitionSeen]) -> dict[TopicPartition, int]:
@@ -551,6 +554,7 @@ def _warn_of_others(seen: PartitionSeen) -> None:
             "its group, it and this job process the same keys.",
             seen.tp,
             ", ".join(held),
+            extra=LogEvent.RANGE_HELD_ELSEWHERE.extra(tp=seen.tp),
         )
 
 
@@ -576,4 +580,5 @@ def _warn_of_repeats(
                 seen.tp,
                 it.range,
                 it.offsets,
+                extra=LogEvent.PLAN_REPEATED.extra(tp=seen.tp, offset=it.offsets.first),
             )

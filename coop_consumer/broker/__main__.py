@@ -11,6 +11,7 @@ import sys
 
 from coop_consumer.broker.jars import ensure_jars
 from coop_consumer.errors import CoopConsumerError, exit_code_of
+from coop_consumer.log_events import LogEvent
 
 
 def main() -> int:
@@ -18,9 +19,11 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     log = logging.getLogger("coop_consumer.broker")
     try:
-        log.info("the broker's jars are in %s", ensure_jars())
+        ready = LogEvent.JARS_READY.extra()
+        log.info("the broker's jars are in %s", ensure_jars(), extra=ready)
     except CoopConsumerError as error:
-        log.error("%s", error)  # noqa: TRY400 - the text suffices, without a traceback
+        failed = LogEvent.JARS_FAILED.extra(error=error)
+        log.error("%s", error, extra=failed)  # noqa: TRY400 - the text suffices
         return exit_code_of(error)
     return 0
 

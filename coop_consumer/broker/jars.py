@@ -26,6 +26,7 @@ from coop_consumer.broker.maven import (
 )
 from coop_consumer.broker.pinned import KAFKA_VERSION, PinnedJar, pinned_jars
 from coop_consumer.errors import DiskFullError, lacking
+from coop_consumer.log_events import LogEvent
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ def _ensured(cache: Path, jars: Sequence[PinnedJar]) -> Path:
         problem = damage(directory, jars)  # another process may have fetched while we waited
         if problem:
             if directory.exists():
-                _log.warning("%s: %s; fetching the jars again", directory, problem)
+                extra = LogEvent.JARS_DAMAGED.extra()
+                _log.warning("%s: %s; fetching the jars again", directory, problem, extra=extra)
             _replace(directory, jars)
     return directory
 
@@ -128,7 +130,7 @@ def _replace(directory: Path, jars: Sequence[PinnedJar]) -> None:
     repository = MavenRepository.named_in(os.environ)
     _log.info(
         "fetching Apache Kafka %s, 44 MB, once, from %s into %s",
-        KAFKA_VERSION, repository.address, directory.parent,
+        KAFKA_VERSION, repository.address, directory.parent, extra=LogEvent.JARS_FETCHED.extra(),
     )  # fmt: skip
     with TemporaryDirectory(prefix=f"{directory.name}-", dir=directory.parent) as scratch:
         fresh = Path(scratch, "fresh")

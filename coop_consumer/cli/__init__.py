@@ -10,7 +10,7 @@ asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, 
     limits    what the machine allows a member
     worker    finds the class of `module:Worker`   output    any text on any terminal
     terminal  where tables and pictures go            hints     what an error says besides
-    run, status, scale, reset, decide, clean, topic, send, read, doctor, broker, demo
+    run, status, scale, reset, decide, clean, topic, send, read, doctor, probe, broker, demo
 
 `run` is two processes: a small parent, and the worker process that it starts and restarts.
 
@@ -35,6 +35,7 @@ from coop_consumer.errors import ExitCode, lacking  # noqa: E402
 EXTRA = "coop-consumer[cli]"
 NEEDED = ("click", "rich")
 NO_SUPERVISE = "--no-supervise"
+HEALTH_FILE = "--health-file"
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
 

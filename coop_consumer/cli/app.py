@@ -52,6 +52,7 @@ COMMANDS = {
     "policy": CommandEntry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
     "clean": CommandEntry("clean", "clean", "Copy a topic without its repeats."),
     "doctor": CommandEntry("doctor", "doctor", "Check broker, topics, rights and clients."),
+    "probe": CommandEntry("probe", "probe", "Ask whether a member is alive, or ready."),
     "broker": CommandEntry("broker", "broker", "Start, stop or find a broker in the background."),
 }
 

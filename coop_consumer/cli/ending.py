@@ -12,8 +12,10 @@ from contextlib import contextmanager
 
 import click
 
+from coop_consumer.cli.log import is_json
 from coop_consumer.cli.output import echo
 from coop_consumer.errors import CoopConsumerError, exit_code_of, lacking
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +33,12 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has gone, as with `| head`: click ends quietly
     except Exception as error:
-        log.debug("where it went wrong", exc_info=True)
-        echo(_message_of(error), err=True)
+        extra = LogEvent.COMMAND_FAILED.extra(error=error)
+        log.debug("where it went wrong", exc_info=True, extra=extra)
+        if is_json():  # whoever reads JSON can read nothing else
+            log.error("%s", _message_of(error), extra=extra)  # noqa: TRY400 - the text suffices
+        else:
+            echo(_message_of(error), err=True)
         ctx.exit(exit_code_of(error))
 
 

@@ -20,6 +20,7 @@ import click
 from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.places import TOPIC
+from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.group_metrics import group_samples
 from coop_consumer.ops.serving import refuse_without_packages
 from coop_consumer.signals import TakenSignals
@@ -110,7 +111,8 @@ def _serve(stack: ExitStack, address: str, watches: Watches) -> None:
     )
     stack.callback(server.close)
     server.start()
-    log.info("metrics of groups at http://%s/metrics", server.address)
+    extra = LogEvent.METRICS_SERVED.extra()
+    log.info("metrics of groups at http://%s/metrics", server.address, extra=extra)
 
 
 def _samples(looks: Sequence[GroupLook]) -> Iterator[Sample]:

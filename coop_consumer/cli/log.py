@@ -7,6 +7,7 @@ import logging
 from coop_consumer.cli import LOG_FORMAT
 from coop_consumer.cli.output import echo
 from coop_consumer.log_filter import CLIENTS
+from coop_consumer.ops.log_format import formatter_of
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -24,19 +25,42 @@ class StderrHandler(logging.Handler):
         echo(self.format(record), err=True)
 
 
-def set_up_logging(level: str) -> None:
+def set_up_format(log_format: str) -> None:
+    """Let the whole process log to stderr, as "text" or as "json".
+
+    Raises:
+        ConfigError: What makes JSON is not installed.
+    """
+    _handler().setFormatter(formatter_of(log_format, LOG_FORMAT))
+
+
+def is_json() -> bool:
+    """Whether the log of this process is JSON, so that nothing else should come on stderr."""
+    formatter = _handler().formatter
+    return formatter is not None and type(formatter) is not logging.Formatter
+
+
+def set_up_level(level: str) -> None:
     """Let the whole process log to stderr, from `level` on.
 
     kafka-python reports each step of its connections at INFO. So only its warnings are logged,
     except at `debug`. It never gets to DEBUG, because it prints all bytes it sends there, logins
     included.
     """
-    root = logging.getLogger()
-    if not any(isinstance(handler, StderrHandler) for handler in root.handlers):
-        handler = StderrHandler()
-        handler.setFormatter(logging.Formatter(LOG_FORMAT))
-        root.addHandler(handler)
-    root.setLevel(level.upper())
+    _handler()
+    logging.getLogger().setLevel(level.upper())
     # It also warns whenever its event loop had to wait 0.1 s for the interpreter; a busy pool does.
     logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
     logging.getLogger("kafka").setLevel(logging.INFO if level == "debug" else logging.WARNING)
+
+
+def _handler() -> StderrHandler:
+    """The one of this process; made when it is first asked for."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        if isinstance(handler, StderrHandler):
+            return handler
+    made = StderrHandler()
+    made.setFormatter(logging.Formatter(LOG_FORMAT))
+    root.addHandler(made)
+    return made

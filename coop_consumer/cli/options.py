@@ -9,7 +9,7 @@ first of these counts: its own option, `--config`, the file, `COOP_BOOTSTRAP`. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -18,11 +18,13 @@ import click
 from click.core import ParameterSource
 
 from coop_consumer.cli.limits import refuse_too_little_for_a_look
-from coop_consumer.cli.log import LEVELS, set_up_logging
+from coop_consumer.cli.log import LEVELS, set_up_format, set_up_level
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.cli.worker import import_from_here
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
 from coop_consumer.errors import ConfigError, CoopConsumerError
+from coop_consumer.ops.log_format import FORMATS
+from coop_consumer.ops.log_format import VARIABLE as FORMAT_VARIABLE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +61,10 @@ class Connection:
             elif name not in SECRETS:
                 words += ["--config", f"{name}={value}"]
         return tuple(words)
+
+    def and_also(self, name: str, value: str) -> Connection:
+        """The same with a setting of an option of its own, which counts before all others."""
+        return replace(self, options=(*self.options, (name, value)))
 
     def config(self, group: str | None = None) -> Config:
         """The checked configuration, of a member of `group`.
@@ -181,12 +187,14 @@ def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callab
 
 
 def log_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Add `--log-level`; logging is set up before the command begins."""
+    """Add `--log-level` and `--log-format`; logging is set up before the command begins."""
 
-    def chosen(_: click.Context, __: click.Parameter, level: str) -> None:
-        set_up_logging(level)
+    def chosen(context: click.Context, parameter: click.Parameter, value: str) -> None:
+        del context
+        set_up = set_up_level if parameter.name == "log_level" else set_up_format
+        set_up(value)
 
-    return click.option(
+    level = click.option(
         "--log-level",
         type=click.Choice(LEVELS),
         default=default,
@@ -196,3 +204,16 @@ def log_option(default: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         callback=chosen,
         help="How much to say on stderr; debug shows tracebacks.",
     )
+    log_format = click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        show_default=True,
+        envvar=FORMAT_VARIABLE,
+        show_envvar=True,
+        expose_value=False,
+        is_eager=True,
+        callback=chosen,
+        help="How the log looks; json needs coop-consumer[log].",
+    )
+    return lambda command: level(log_format(command))

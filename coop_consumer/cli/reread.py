@@ -16,6 +16,7 @@ from types import FrameType
 from coop_consumer.cli.options import Connection
 from coop_consumer.config import Config, ExecutorName
 from coop_consumer.errors import CoopConsumerError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.pool import WorkerPool
 from coop_consumer.signals import TakenSignals
 
@@ -63,14 +64,19 @@ class Signals:
             if workers != self.pool.workers:
                 self.pool.resize(workers)
         except CoopConsumerError as error:
-            log.error("group %s: SIGHUP: nothing has changed: %s", group, error)  # noqa: TRY400
+            told = "group %s: SIGHUP: nothing has changed: %s"
+            extra = LogEvent.SETTINGS_REFUSED.extra(group=group, error=error)
+            log.error(told, group, error, extra=extra)  # noqa: TRY400
             return
-        log.info("group %s: SIGHUP: settings read again, %d workers", group, self.pool.workers)
+        told = "group %s: SIGHUP: settings read again, %d workers"
+        extra = LogEvent.SETTINGS_READ.extra(group=group)
+        log.info(told, group, self.pool.workers, extra=extra)
         if self.workers is not None and config.workers not in (None, self.workers):
             log.warning(
                 "group %s: --workers=%d of the command line overrides the file's workers",
                 group,
                 self.workers,
+                extra=LogEvent.SETTINGS_OVERRIDDEN.extra(group=group),
             )
         others = [name for name in config.differences(self.config) if name != "workers"]
         if others:
@@ -79,4 +85,5 @@ class Signals:
                 "group %s: changed in the file, and in force from the next start on: %s",
                 group,
                 names,
+                extra=LogEvent.SETTINGS_WAIT.extra(group=group),
             )

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
-from coop_consumer.cli import NO_SUPERVISE
+from coop_consumer.cli import HEALTH_FILE, NO_SUPERVISE
 from coop_consumer.cli.garbage import collect_less_often
 from coop_consumer.cli.limits import refuse_too_little
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
-from coop_consumer.config import Config, ExecutorName
+from coop_consumer.config import Config, ExecutorName, LogKeys
 from coop_consumer.kafka.membership import leave_for
+from coop_consumer.log_events import LogEvent
 from coop_consumer.one_core import threads_on_one_core
+from coop_consumer.ops.health import live, ready
+from coop_consumer.ops.health_file import HealthFile
 from coop_consumer.ops.serving import refuse_without_packages
 from coop_consumer.pool import WorkerPool
 from coop_consumer.styles import EXECUTORS
@@ -89,6 +94,17 @@ def _with_ops(config: Config, address: str) -> Config:
     expose_value=False,  # `coop_consumer.cli.main` has seen to it
     help="Be one process, which nobody starts again if it falls.",
 )
+@click.option(
+    "--log-keys",
+    type=click.Choice([keys.value for keys in LogKeys]),
+    help="What lines of the log may show of keys, which may be about persons (log.keys).",
+)
+@click.option(
+    HEALTH_FILE,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Write there once a second, as JSON, whether this member is alive and ready.",
+)
 @connection_options
 @log_option("info")
 def run(
@@ -102,6 +118,8 @@ def run(
     until: str | None,
     one_core: bool,
     ops: str | None,
+    log_keys: str | None,
+    health_file: Path | None,
 ) -> None:
     """Run a worker class, as one member of a group.
 
@@ -119,14 +137,16 @@ def run(
     """
     if one_core and executor == "process":
         raise click.UsageError("--one-core is for threads: processes are to have a core each")
+    if log_keys is not None:
+        connection = connection.and_also("log.keys", log_keys)
     settings = connection.config(group)
     config = settings if ops is None else _with_ops(settings, ops)
     orders = orders_from(os.environ)
     if orders is not None and orders.leaves:
-        leave_for(config.membership(), orders.leaves)
-        log.info(
-            "group %s: member %s has left, after its process fell", config.group_id, orders.leaves
-        )
+        group, member = config.group_id, orders.leaves
+        leave_for(config.membership(), member)
+        extra = LogEvent.MEMBER_LEFT.extra(group=group, member=member)
+        log.info("group %s: member %s has left, after its process fell", group, member, extra=extra)
         return
     at_once = workers or config.workers_on(executor)
     refuse_too_little(at_once if executor == "thread" else 0)
@@ -153,8 +173,31 @@ def run(
         pool.name,
         pool.workers,
         ", ".join(pool.topics),
+        extra=LogEvent.MEMBER_STARTED.extra(group=config.group_id, member=pool.name),
     )
     collect_less_often()
-    with threads_on_one_core() if one_core else nullcontext():
+    with ExitStack() as stack:
+        if health_file is not None:
+            stack.enter_context(_health_told(health_file, pool, seat))
+        if one_core:
+            stack.enter_context(threads_on_one_core())
         pool.run()
-    log.info("group %s: member %s has left", config.group_id, pool.name)
+    extra = LogEvent.MEMBER_LEFT.extra(group=config.group_id, member=pool.name)
+    log.info("group %s: member %s has left", config.group_id, pool.name, extra=extra)
+
+
+@contextmanager
+def _health_told(path: Path, pool: WorkerPool, seat: ParentsSeat | None) -> Iterator[None]:
+    """Write the file of `--health-file` in the block, instead of the parent.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    file = HealthFile(path, lambda: (live(health := pool.health()), ready(health)))
+    file.start()
+    if seat is not None:
+        seat.tells_health()
+    try:
+        yield
+    finally:
+        file.end()

@@ -21,6 +21,7 @@ from time import sleep
 from typing import NamedTuple, Protocol
 
 from coop_consumer import forks
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ _BY_SIGNAL = 128
 
 VARIABLE = "COOP_CONSUMER_SEAT"
 """The parent sets it, only for its worker process."""
+
+JOINED, LEFT, HEALTH = "joined", "left", "health"
+"""The first words of lines to the parent."""
 
 
 class Signalled(Protocol):
@@ -84,11 +88,15 @@ class ParentsSeat:
 
     def joined(self, member: str) -> None:
         """Tell the parent."""
-        self._send_line(f"joined {member}\n")
+        self._send_line(f"{JOINED} {member}\n")
 
     def left(self) -> None:
         """Tell the parent."""
-        self._send_line("left\n")
+        self._send_line(f"{LEFT}\n")
+
+    def tells_health(self) -> None:
+        """Tell the parent that this process writes the file of `--health-file` from now on."""
+        self._send_line(f"{HEALTH}\n")
 
     def _send_line(self, line: str) -> None:
         with contextlib.suppress(OSError):  # it has gone, and `follow_parent` sees to that
@@ -107,7 +115,8 @@ class ParentsSeat:
             while numbers := self._parent.recv(_NUMBERS_MAX):
                 for number in numbers:
                     self._signalled(number, passed_on=True)
-        log.error("the parent of this worker process has ended; this process ends, too")
+        told = "the parent of this worker process has ended; this process ends, too"
+        log.error(told, extra=LogEvent.PROCESS_PARENT_GONE.extra())
         self._signalled(signal.SIGTERM)
         sleep(_PATIENCE_S)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -20,13 +20,20 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic
 from types import FrameType
 
-from coop_consumer.cli import LOG_FORMAT
+from coop_consumer.cli import HEALTH_FILE, LOG_FORMAT, seat
 from coop_consumer.cli.restarts import Again, EndCommand, Restarts
 from coop_consumer.cli.seat import VARIABLE, ParentsOrders
-from coop_consumer.errors import OutOfResourceError, lacking
+from coop_consumer.errors import ConfigError, OutOfResourceError, lacking
+from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.health import Diagnosis, restarting
+from coop_consumer.ops.health_file import EVERY_S, written
+from coop_consumer.ops.log_format import VARIABLE as FORMAT_VARIABLE
+from coop_consumer.ops.log_format import formatter_of
 from coop_consumer.signals import TakenSignals
 
 log = logging.getLogger(__name__)
@@ -41,19 +48,42 @@ _ENDS_BY = (signal.SIGTERM, signal.SIGINT)
 
 def supervise() -> int:
     """Run this process's command line in a worker process until it has ended; its exit code."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    with Supervisor() as supervisor:
+    handler = logging.StreamHandler()
+    log_format = option_of(sys.argv, "--log-format") or os.environ.get(FORMAT_VARIABLE) or "text"
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    with contextlib.suppress(ConfigError):  # the worker process reports it
+        handler.setFormatter(formatter_of(log_format, LOG_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    path = option_of(sys.argv, HEALTH_FILE)
+    with Supervisor(None if path is None else Path(path)) as supervisor:
         return supervisor.run()
 
 
-class Supervisor:
-    """One worker process at a time. One thread, the main one: signals come to no other."""
+def option_of(words: Sequence[str], name: str) -> str | None:
+    """The value of an option on a command line; None: it is not there. The last one counts."""
+    found = None
+    for at, word in enumerate(words):
+        if word == name and at + 1 < len(words):
+            found = words[at + 1]
+        elif word.startswith(f"{name}="):
+            found = word.partition("=")[2]
+    return found
 
-    def __init__(self) -> None:
+
+class Supervisor:
+    """One worker process at a time. One thread, the main one: signals come to no other.
+
+    Args:
+        health_file: The file of `--health-file`: written here while no worker process writes it.
+    """
+
+    def __init__(self, health_file: Path | None = None) -> None:
+        self._health_file = health_file
         self._restarts = Restarts()
         self._process: subprocess.Popen[bytes] | None = None
         self._unread = b""
         self._started_s = 0.0
+        self._is_told = True  # the worker process tells probes how it is, or nobody does
         self._woken, self._wakes = socket.socketpair()
 
     def __enter__(self) -> Supervisor:
@@ -84,6 +114,7 @@ class Supervisor:
                 break
             next_step = self._run_once(next_step.takes_over)
         if next_step.leaves:
+            self._health_file = None  # the worker process has written that it has ended
             self._leave(next_step.leaves)
         return next_step.exit_code
 
@@ -97,7 +128,15 @@ class Supervisor:
             left_s = until_s - monotonic()
             if left_s <= 0:
                 return 0
-            select.select([self._woken], [], [], left_s)
+            self._tell_health(left_s)
+            every_s = left_s if self._health_file is None else min(left_s, EVERY_S)
+            select.select([self._woken], [], [], every_s)
+
+    def _tell_health(self, pause_s: float = 0.0) -> None:
+        """Answer probes in place of a worker process that is not there, or has not begun."""
+        if self._health_file is not None:
+            with contextlib.suppress(OSError):  # the worker process says it when it begins
+                written(self._health_file, Diagnosis(), restarting(pause_s))
 
     def _run_once(self, takes_over: str) -> Again | EndCommand:
         """One worker process, from its start to its end; what to do then."""
@@ -126,8 +165,11 @@ class Supervisor:
     ) -> Again | EndCommand:
         """Pass on what comes until the worker process has ended; what to do then."""
         ears = [self._woken, worker]
+        self._is_told = self._health_file is None
         while (code := process.poll()) is None:
-            heard, _, _ = select.select(ears, [], [])
+            if not self._is_told:
+                self._tell_health()
+            heard, _, _ = select.select(ears, [], [], None if self._is_told else EVERY_S)
             if worker in heard and not self._read_messages(worker):
                 ears.remove(worker)
             for number in self._signals():
@@ -159,10 +201,13 @@ class Supervisor:
         *lines, self._unread = (self._unread + said).split(b"\n")
         for line in lines:
             word, _, member = line.decode().partition(" ")
-            if word == "joined":
-                self._restarts.joined(member)
-            else:
-                self._restarts.left()
+            match word:
+                case seat.JOINED:
+                    self._restarts.joined(member)
+                case seat.HEALTH:
+                    self._is_told = True
+                case _:
+                    self._restarts.left()
         return bool(said)
 
     def _signals(self) -> list[int]:
@@ -178,16 +223,35 @@ class Supervisor:
     def _leave(self, member: str) -> None:
         """Have a dead process's member leave, by a short-lived process that knows Kafka."""
         try:
-            has_left = _left(member)
+            has_left = self._has_left(member)
         except OSError as error:
             has_left = False
-            log.error(  # noqa: TRY400 - the text says it all
-                "no process could be started for member %s to leave: %s", member, error
-            )
+            told = "no process could be started for member %s to leave: %s"
+            extra = LogEvent.PROCESS_NOT_STARTED.extra(member=member, error=error)
+            log.error(told, member, error, extra=extra)  # noqa: TRY400 - the text says it all
         if not has_left:
-            log.error(
-                "member %s has not left the group: its ranges wait until its session ends", member
-            )
+            extra = LogEvent.MEMBER_NOT_LEFT.extra(member=member)
+            told = "member %s has not left the group: its ranges wait until its session ends"
+            log.error(told, member, extra=extra)
+
+    def _has_left(self, member: str) -> bool:
+        """Run a process that has the member leave; whether it could.
+
+        Raises:
+            OSError: No process can be started.
+        """
+        ours, theirs = socket.socketpair()
+        until_s = monotonic() + _LEAVE_TIMEOUT_S
+        with ours, theirs:
+            leaving = _run_again(ParentsOrders(theirs.fileno(), leaves=member))
+            while leaving.poll() is None and (left_s := until_s - monotonic()) > 0:
+                self._tell_health()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    leaving.wait(min(left_s, EVERY_S))
+            if leaving.returncode is None:
+                leaving.kill()
+                leaving.wait()
+            return leaving.returncode == 0
 
 
 def reap_orphans(own: int = 0) -> None:
@@ -223,30 +287,15 @@ def _run_again(orders: ParentsOrders) -> subprocess.Popen[bytes]:
     )
 
 
-def _left(member: str) -> bool:
-    """Run a process that has the member leave; whether it could.
-
-    Raises:
-        OSError: No process can be started.
-    """
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        leaving = _run_again(ParentsOrders(theirs.fileno(), leaves=member))
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            leaving.wait(_LEAVE_TIMEOUT_S)
-        if leaving.returncode is None:
-            leaving.kill()
-            leaving.wait()
-        return leaving.returncode == 0
-
-
 def _report_failed_start(found: OutOfResourceError, next_step: Again | EndCommand) -> None:
+    extra = LogEvent.PROCESS_NOT_STARTED.extra(error=found)
     if isinstance(next_step, EndCommand):
-        log.error("no worker process could be started: %s", found)
+        log.error("no worker process could be started: %s", found, extra=extra)
         return
     log.error(
         "no worker process could be started: %s (%s). Trying again in %g s. %s.",
         found.lacks, found.detail, next_step.pause_s, found.remedy,
+        extra=extra,
     )  # fmt: skip
 
 
@@ -256,9 +305,11 @@ def _report_end(pid: int, code: int, ran_s: float, next_step: Again | EndCommand
     if isinstance(next_step, Again):
         when = f"again in {next_step.pause_s:g} s" if next_step.pause_s else "again now"
         left = "; its member leaves the group" if next_step.leaves else ""
-        log.error("worker process %d %s after %.0f s%s; starting %s", pid, how, ran_s, left, when)
+        told = "worker process %d %s after %.0f s%s; starting %s"
+        log.error(told, pid, how, ran_s, left, when, extra=LogEvent.PROCESS_FELL.extra())
     elif code < 0:
-        log.error("worker process %d %s after %.0f s; not started again", pid, how, ran_s)
+        told = "worker process %d %s after %.0f s; not started again"
+        log.error(told, pid, how, ran_s, extra=LogEvent.PROCESS_FELL.extra())
 
 
 def _name(number: int) -> str:

@@ -18,9 +18,11 @@ from coop_consumer.core import events
 from coop_consumer.core.outputs import Outputs
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.executors.manual import ManualExecutor
+from coop_consumer.log_events import LogEvent
 from coop_consumer.member.figures import metrics_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
+from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.serving import served
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
+    from coop_consumer.ops.health import Health
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +150,13 @@ class Consumption:
         """What the member counts, and how it stands now; also after its end."""
         return metrics_of(self._config, self._identity, self._at_work)
 
+    def health(self) -> Health:
+        """How the member is; never blocks."""
+        member, ended = self.member, self._runs.ended
+        if ended.done():
+            return ended_health(member.config.group_id, member.name, ended)
+        return member.health()
+
     def snapshot(self) -> Snapshot:
         """How the member stands."""
         return self.wait_for(self.member.snapshot())
@@ -240,4 +250,7 @@ class Consumption:
                 "group %s: %d records in hand were not done and come again",
                 self.member.config.group_id,
                 given_back,
+                extra=LogEvent.RECORDS_GIVEN_BACK.extra(
+                    group=self.member.config.group_id, member=self.member.name
+                ),
             )

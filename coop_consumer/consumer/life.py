@@ -19,6 +19,8 @@ from coop_consumer.arguments import seconds
 from coop_consumer.config import Config, Settings
 from coop_consumer.consumer.consumption import NEW_ONE, Consumption
 from coop_consumer.errors import CoopConsumerError, MisuseError
+from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.signals import elsewhere, in_handler
 
 log = logging.getLogger(__name__)
@@ -70,6 +72,20 @@ class ConsumerLife:
             running.refuse_if_ended(call, may_wait=may_wait)
         return running
 
+    def health(self) -> Health:
+        """How the member is, for `coop_consumer.live` and `ready`. Any thread; never blocks.
+
+        Raises:
+            MisuseError: In a forked child.
+        """
+        if self._is_fork:
+            raise forks.misuse("health()", "this consumer")
+        running = self._running
+        if running is None:
+            phase = HealthPhase.ENDED if self._closed else HealthPhase.STARTING
+            return Health(self.config.group_id, "", phase)
+        return running.health()
+
     def close(self, timeout: float = 0.0) -> None:
         """Hand out nothing more, commit what is done, leave the group. May be repeated.
 
@@ -114,8 +130,8 @@ class ConsumerLife:
         try:
             if running is not None:  # the interrupted thread may have a record in hand
                 running.close(max(timeout, patience_s))
-        except CoopConsumerError:
-            log.exception("group %s ended with an error", self.config.group_id)
+        except CoopConsumerError as error:
+            self._report(error)
 
     def __enter__(self) -> Self:
         """Nothing more to do: `subscribe` and `assign` start it."""
@@ -125,7 +141,13 @@ class ConsumerLife:
         """Close; an error of the block is not hidden by an error of the end."""
         try:
             self.close()
-        except CoopConsumerError:
+        except CoopConsumerError as own_error:
             if error is None:
                 raise
-            log.exception("group %s ended with an error", self.config.group_id)
+            self._report(own_error)
+
+    def _report(self, error: CoopConsumerError) -> None:
+        """Report an error that nobody gets otherwise."""
+        group = self.config.group_id
+        extra = LogEvent.MEMBER_ENDED.extra(group=group, error=error)
+        log.error("group %s ended with an error", group, exc_info=error, extra=extra)

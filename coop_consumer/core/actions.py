@@ -15,6 +15,7 @@ from coop_consumer.core.failure import Failure
 from coop_consumer.core.lane import Entry
 from coop_consumer.core.record import Record
 from coop_consumer.errors import CoopConsumerError
+from coop_consumer.log_events import Facts, LogEvent
 from offsets import Committed
 
 MAIN, CATCH_UP, APART = 0, 1, 2
@@ -237,10 +238,20 @@ class Level(IntEnum):
 
 
 class LogLine(NamedTuple):
-    """A line for the log, and why a record failed where its traceback is to follow."""
+    """A line for the log.
+
+    Attributes:
+        level: How loud it is.
+        event: What it is about.
+        text: The same for people.
+        facts: The same for machines; the shell adds group and member.
+        failure: Why a record failed, where its traceback is to follow.
+    """
 
     level: Level
+    event: LogEvent
     text: str
+    facts: Facts
     failure: Failure | None = None
 
 
@@ -249,6 +260,7 @@ class HandlerOverdue(NamedTuple):
 
     lane: Entry
     error: CoopConsumerError
+    facts: Facts
 
 
 class CommitLate(NamedTuple):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from assignors import TopicPartition
 from coop_consumer.core.actions import ConfirmMembership, Level
 from coop_consumer.core.announcement import AnnouncementEvent
+from coop_consumer.log_events import LogEvent
 from offsets import AnnounceKey, AnnounceRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Announcing:
         if state.membership.alone:
             state.report(
                 Level.WARNING,
+                LogEvent.MEMBER_TWIN,
                 f"another process has announced itself as {state.name}. If it still runs, both "
                 "process the same keys. Assign each range to one process only",
             )

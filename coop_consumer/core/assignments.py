@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assignors import WHOLE, AssignmentData
 from coop_consumer.core.actions import Level
 from coop_consumer.core.events import NO_MEMBER, Assigned, GroupMetadata
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.core.announcing import Announcing
@@ -87,7 +88,8 @@ class Assignments:
 
     def lost(self, reason: str) -> None:
         """The group has evicted us, and takes us back."""
-        self.state.report(Level.WARNING, f"not a member any more: {reason}; joining again")
+        told = f"not a member any more: {reason}; joining again"
+        self.state.report(Level.WARNING, LogEvent.MEMBER_LOST, told)
         self.lose_all()
 
     def lose_all(self) -> None:

@@ -20,6 +20,7 @@ from coop_consumer.core.hold import Blocked
 from coop_consumer.core.state import MemberState, Partition, WaitingRanges
 from coop_consumer.core.suspicion import Bound, be_careful
 from coop_consumer.core.tenure import Tenure
+from coop_consumer.log_events import LogEvent
 from offsets import GapTracker, PartitionProgress, RangeProgress
 
 if TYPE_CHECKING:
@@ -188,9 +189,11 @@ class Beginnings:
             if shared and not ours:
                 state.report(
                     Level.WARNING,
+                    LogEvent.RANGE_HELD_ELSEWHERE,
                     f"{partition.tp} keys {' '.join(map(str, shared))}: assigned here, and held by "
                     f"{tenure.id.member}, which has not released them. It may have crashed; if it "
                     "runs, both process these keys. Assign each range to one process only.",
+                    tp=partition.tp,
                 )
 
     # ---- first records -------------------------------------------------------------------------

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
-from coop_consumer.core.key_names import named
+from coop_consumer.core.key_names import named, shown
 from coop_consumer.core.lane import BEHIND, RUNNING, Lane
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,13 +92,17 @@ class BusyKeys:
         if helped_to * _BUSY_SHARE > workers or state.now_ms < self._report_at_ms:
             return
         self._report_at_ms = state.now_ms + AGAIN_MS
-        key = named(state.config.log_keys, tenure.load.keys[key_hash], key_hash)
+        about = (state.config.log_keys, tenure.load.keys[key_hash], key_hash)
+        key = named(*about)
         here = "" if partition.is_whole else " that this member has of it"
         state.report(
             Level.WARNING,
+            LogEvent.KEY_BUSY,
             f"{partition.tp}: one key{key} is {100 * share:.0f} % of the work{here} and runs on "
             f"one worker; at most {helped_to:.1f} can be busy there. More workers or members will "
             "not help: make its handler quicker, or split the key.",
+            tp=partition.tp,
+            key=shown(*about),
         )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import Lane, next_of, records_of
 from coop_consumer.core.ready import Holder
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -209,12 +210,14 @@ class Circuit:
             state.lanes.hold_back(Holder.CIRCUIT)
         state.report(
             Level.ERROR,
+            LogEvent.CIRCUIT_OPENED,
             f"most of what runs fails alike: {alike.failed} of the last {alike.results} results "
             f"({failure.line}). From now on one record every {open_ms} ms is tried, and nothing "
             "else is begun until one succeeds. What fails meanwhile counts as no attempt; commits "
             "and handovers go on. Look after what the handlers depend on; circuit.share=0 turns "
             "this off.",
             failure,
+            error=failure.kind,
         )
 
     def _close(self) -> None:
@@ -227,6 +230,7 @@ class Circuit:
             state.lanes.queue.let_all_begin(Holder.CIRCUIT)
         state.report(
             Level.WARNING,
+            LogEvent.CIRCUIT_CLOSED,
             f"a record succeeded after {_seconds(state.now_ms - since_ms)}: all records go on",
         )
 
@@ -294,6 +298,7 @@ class Circuit:
         since_ms = state.now_ms - state.load.held_back_since_ms
         state.report(
             Level.ERROR,
+            LogEvent.CIRCUIT_STAYS_OPEN,
             f"for {_seconds(since_ms)} most of what runs has failed alike, last with {self._why}; "
             f"{len(state.lanes.queue.held_back or ())} keys are held back. One record every "
             f"{state.config.circuit_open_ms} ms is tried; all go on once one succeeds.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from assignors import WHOLE, KeyRange, Wait, intersect
 from coop_consumer.core.actions import Level
 from coop_consumer.core.hashes import singles
+from coop_consumer.log_events import LogEvent
 from offsets import TenureId
 
 if TYPE_CHECKING:
@@ -85,9 +86,11 @@ class Claims:
                 state.counters.forced += 1
                 state.report(
                     Level.WARNING,
+                    LogEvent.RANGE_FORCED,
                     f"{partition.tp} keys {' '.join(map(str, forced))}: begin here, though "
                     f"{tenure} has not released them: `coop-consumer release` said so. Where its "
                     f"handler still runs, {risk}.",
+                    tp=partition.tp,
                 )
 
     def ask_for_unknown_tenures(self) -> bool:

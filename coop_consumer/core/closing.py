@@ -18,6 +18,7 @@ from coop_consumer.errors import (
     LogWriterBrokenError,
     ProgressLogLostError,
 )
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -112,7 +113,8 @@ class Closing:
             text = f"{count}, not abandoning them: {named}"
         else:
             text = "the brokers to take what is done"
-        state.report(Level.WARNING, f"about to leave, still waiting for {text}")
+        told = f"about to leave, still waiting for {text}"
+        state.report(Level.WARNING, LogEvent.MEMBER_LEAVES_LATE, told)
 
     def _leave(self) -> None:
         self.state.membership.left = True

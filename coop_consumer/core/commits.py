@@ -15,16 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from assignors import TopicPartition
 from coop_consumer.core.actions import Answer, CommitLate, DoubtEnded, Level
 from coop_consumer.core.events import NO_MEMBER, CommitDone, CommitRefused, Refusal
 from coop_consumer.core.transaction import TransactionCall
 from coop_consumer.errors import TransactionAbortedError
+from coop_consumer.log_events import LogEvent
 from offsets import TenureKey, TenureRecord, encode_key, encode_value, split_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors import TopicPartition
     from coop_consumer.core.effects import Result
     from coop_consumer.core.events import GroupMetadata
     from coop_consumer.core.log_reading import LogReading
@@ -395,9 +396,12 @@ class Commits:
             log_partition = next(iter(commit.views()))
             self._state.report(
                 Level.WARNING,
+                LogEvent.COMMIT_FAILED,
                 f"commit to the progress log, partition {log_partition}, failed: {error} "
                 f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a "
                 "crash.",
+                tp=TopicPartition(self._state.config.progress_log, log_partition),
+                error=error,
             )
 
     # ---- in doubt ------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ as done, so that it never stalls the stable offset. Upholds I2, I3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from assignors import hull
 from coop_consumer.core.actions import Level
 from coop_consumer.errors import DataLossError, TopicRecreatedError
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.streams import Streams
     from coop_consumer.core.tenure import Tenure
     from coop_consumer.errors import CoopConsumerError
+    from coop_consumer.log_events import Facts
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +53,7 @@ class DataLoss:
         error = _lost(event.tp, stream.tenures, position, event.low - 1, policy)
         state.counters.lost_to_retention += event.low - position
         state.tally.of(event.tp.topic).lost_to_retention += event.low - position
-        if not self._stops(error):
+        if not self._stops(error, LogEvent.DATA_LOST, tp=event.tp, offset=position):
             self.streams.skip_to(partition, stream, event.low)
 
     def cut_off(self, tp: TopicPartition, offset: int) -> None:
@@ -61,7 +63,8 @@ class DataLoss:
         tops = [fact.next_offset for tenure in partition.tenures for fact in tenure.facts()]
         last = max([offset, *(top - 1 for top in tops)])
         error = _lost(tp, partition.tenures, offset, last, policy)
-        if not self._stops(error, " Progress from there on is dropped."):
+        more = " Progress from there on is dropped."
+        if not self._stops(error, LogEvent.DATA_LOST, more, tp=tp, offset=offset):
             epoch = max(tenure.epoch for tenure in partition.tenures)
             partition.agreement.cut_off(epoch, offset)
             self.handover.begin_again(partition)
@@ -85,11 +88,15 @@ class DataLoss:
             for partition in partitions:
                 self._inherit_nothing(partition)
             if topic not in had_left:
-                self._stops(TopicRecreatedError(topic, state.config.on_data_loss))
+                error = TopicRecreatedError(topic, state.config.on_data_loss)
+                self._stops(error, LogEvent.TOPIC_RECREATED, topic=topic)
 
-    def _stops(self, error: CoopConsumerError, more: str = "") -> bool:
+    def _stops(
+        self, error: CoopConsumerError, event: LogEvent, /, more: str = "", **facts: Unpack[Facts]
+    ) -> bool:
         """Report a loss; returns whether the member ends by it."""
-        self.state.report(Level.ERROR, f"{error}{more}")
+        facts["error"] = error
+        self.state.report(Level.ERROR, event, f"{error}{more}", **facts)
         is_end = self.state.config.on_data_loss == "stop"
         if is_end:
             self.closing.begin(error)

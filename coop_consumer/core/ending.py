@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import hash_of
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from assignors import KeyRange
@@ -59,8 +60,10 @@ class Endings:
         if running:
             state.report(
                 Level.INFO,
+                LogEvent.RANGE_DRAINS,
                 f"{tenure.tp}: handlers of {len(running)} keys still run, of ranges that move: "
                 + " ".join(map(str, ranges)),
+                tp=tenure.tp,
             )
         self._settle(partition, tenure)
 

@@ -12,11 +12,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from coop_consumer.core.actions import Level
+from coop_consumer.core.actions import Level, LogLine
+from coop_consumer.core.record import facts_of, where_of
+from coop_consumer.log_events import LogEvent
 from coop_consumer.plain_text import command
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
+    from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState
     from coop_consumer.errors import CoopConsumerError
 
@@ -41,28 +44,25 @@ class FailureLines:
         self._room = float(_LINES_MAX)
         self._counted_ms = 0
         self._left_out = 0
-        self._last: tuple[Level, str] = (Level.INFO, "")
+        self._last: LogLine | None = None
         self._shown: dict[Hashable, tuple[int, set[Hashable]]] = {}
 
-    def report(
-        self, level: Level, record: Hashable, text: str, failure: Failure | None = None
-    ) -> None:
+    def report(self, line: LogLine) -> None:
         """Report something about a record, with the traceback of a failure; or count it.
 
         Args:
-            level: How loud it is.
-            record: Which record it is about.
-            text: The line.
-            failure: Why it failed, if its traceback is wanted.
+            line: Of one record. Its failure: why the record failed, if its traceback is wanted.
         """
         self._refill()
         if self._room < 1:
             self._left_out += 1
-            self._last = max(level, self._last[0]), text
+            loudest = line.level if self._last is None else max(line.level, self._last.level)
+            self._last = line._replace(level=loudest, failure=None)
             return
         self._room -= 1
-        shows = failure is not None and self._shows(record, failure)
-        self._state.report(level, f"{text}{self._rest()}", failure if shows else None)
+        shows = line.failure is not None and self._shows(line, line.failure)
+        text, failure = f"{line.text}{self._rest()}", line.failure if shows else None
+        self._state.actions.append(line._replace(text=text, failure=failure))
 
     def next_due_ms(self) -> int | None:
         """When to report how many were left out; None: none were."""
@@ -72,14 +72,15 @@ class FailureLines:
 
     def report_due(self) -> None:
         """Report how many were left out, if it is time."""
-        if self._left_out:
+        if self._last is not None:
             self._refill()
             if self._room >= 1:
                 self._room -= 1
-                (level, text), count = self._last, self._left_out
+                line, count = self._last, self._left_out
                 more = f"{count - 1} more like it were left out; " if count > 1 else ""
                 self._forget()
-                self._state.report(level, f"{text} ({more}{self._list()} lists them)")
+                text = f"{line.text} ({more}{self._list()} lists them)"
+                self._state.actions.append(line._replace(text=text))
 
     def _rest(self) -> str:
         if not self._left_out:
@@ -89,7 +90,7 @@ class FailureLines:
         return f" ({count} lines about other failures were left out; {self._list()} lists them)"
 
     def _forget(self) -> None:
-        self._left_out, self._last = 0, (Level.INFO, "")
+        self._left_out, self._last = 0, None
 
     def _list(self) -> str:
         return command("status", self._state.group, options=self._state.config.command_options)
@@ -99,9 +100,9 @@ class FailureLines:
         self._room = min(_LINES_MAX, self._room + (now_ms - self._counted_ms) / _LINE_MS)
         self._counted_ms = now_ms
 
-    def _shows(self, record: Hashable, failure: Failure) -> bool:
+    def _shows(self, line: LogLine, failure: Failure) -> bool:
         """Whether the traceback is shown: not yet for too many other records of late."""
-        now_ms = self._state.now_ms
+        now_ms, record = self._state.now_ms, (line.facts["tp"], line.facts["offset"])
         places = tuple(raised.places for raised in failure.chain)
         since_ms, records = self._shown.get(places, (now_ms, set()))
         if now_ms - since_ms >= _TRACE_MS:
@@ -141,26 +142,23 @@ class RefusedLines:
         self._state = state
         self._refused: dict[tuple[str, type], _Refused] = {}
 
-    def refused(self, topic: str, record: Hashable, where: str, error: CoopConsumerError) -> None:
-        """A dead letter was refused: the first one is reported, more are counted.
-
-        Args:
-            topic: The source's.
-            record: Which record it is of.
-            where: Its place and key.
-            error: Why.
-        """
-        kind, now_ms = (topic, type(error)), self._state.now_ms
+    def refused(self, record: Record, error: CoopConsumerError) -> None:
+        """A dead letter of a record was refused: the first one is reported, more are counted."""
+        tp, keys = record.tenure.tp, self._state.config.log_keys
+        where = where_of(record, keys)
+        kind, now_ms = (tp.topic, type(error)), self._state.now_ms
         reason = str(error).partition(". ")[0]  # the rest says what a member does that ends
         known = self._refused.get(kind)
         if known is None:
             self._refused[kind] = _Refused(now_ms + _REFUSED_MS)
             again_ms = self._state.config.attempt_backoff_max_ms
             told = f"{where}: the dead-letter topic refused it ({reason}); its key waits, again in"
-            self._state.report(Level.ERROR, f"{told} {again_ms} ms")
+            text, facts = f"{told} {again_ms} ms", facts_of(record, keys)
+            facts["error"] = error
+            self._state.report(Level.ERROR, LogEvent.DEAD_LETTER_REFUSED, text, **facts)
             return
         known.first = known.first or f"{where} ({reason})"
-        known.records.add(record)
+        known.records.add((tp, record._offset))
 
     def next_due_ms(self) -> int | None:
         """When to report how many were refused; None: none were."""
@@ -184,7 +182,10 @@ class RefusedLines:
             again_ms = self._state.config.attempt_backoff_max_ms
             self._state.report(
                 Level.ERROR,
+                LogEvent.DEAD_LETTER_REFUSED,
                 f"{topic}: the dead-letter topic refused records of {count} keys in the last "
                 f"{_REFUSED_MS // 1_000} s, the first at {known.first}; these keys wait, each is "
                 f"tried again {again_ms} ms later",
+                topic=topic,
+                error=kind.__qualname__,
             )

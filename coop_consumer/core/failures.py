@@ -10,16 +10,17 @@ import heapq
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import OnFailure
-from coop_consumer.core.actions import DeadLetter, Level
+from coop_consumer.core.actions import DeadLetter, Level, LogLine
 from coop_consumer.core.dead_letter import letter_of
 from coop_consumer.core.effects import drop, file, new_attempt
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.failure_lines import FailureLines, RefusedLines
 from coop_consumer.core.lane import HELD, Lane
-from coop_consumer.core.record import count_attempt, place_of, where_of
+from coop_consumer.core.record import count_attempt, facts_of, place_of, where_of
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
 from coop_consumer.core.tally import FailureReason, SkipReason, TopicTally, reason_of
+from coop_consumer.log_events import LogEvent
 from coop_consumer.plain_text import command
 from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
     from coop_consumer.core.state import MemberState
     from coop_consumer.errors import CoopConsumerError
+    from coop_consumer.log_events import Facts
 
 
 class Failures:
@@ -171,10 +173,12 @@ class Failures:
             tally.retried += 1
             self._report(
                 Level.WARNING,
+                LogEvent.RECORD_FAILED,
                 record,
                 f"{where}: attempt {record._attempt} of {self._attempts_max()} failed "
                 f"({failure.line}); again in {wait_ms} ms, its key waits, others go on",
-                failure if record._attempt == 1 else None,
+                failure,
+                with_traceback=record._attempt == 1,
             )
             count_attempt(record, record._attempt + 1)
             self._back_off(lane, wait_ms)
@@ -279,14 +283,16 @@ class Failures:
                 self.count_as_done(lane)
             case OnFailure.DEAD_LETTER:
                 told = f"{tried}. It goes to the dead-letter topic"
-                self._report(Level.WARNING, record, told, failure)
+                self._report(Level.WARNING, LogEvent.DEAD_LETTER_DUE, record, told, failure)
                 if state.config.exactly_once:
                     self._leave_dead_letter(lane, record)
                     return
                 self._dead[id(lane)] = lane
                 self._send_dead_letter(lane)
             case OnFailure.STOP:
-                state.report(Level.ERROR, f"{tried}. The group stops by on.failure=stop", failure)
+                told, facts = f"{tried}. The group stops by on.failure=stop", self._facts(record)
+                facts["error"] = failure.kind
+                state.report(Level.ERROR, LogEvent.GROUP_STOPS, told, failure, **facts)
                 self._stop_group(record, failure.line)
 
     def _tally(self, record: Record) -> TopicTally:
@@ -295,12 +301,16 @@ class Failures:
     def _where(self, record: Record) -> str:
         return where_of(record, self._state.config.log_keys)
 
+    def _facts(self, record: Record) -> Facts:
+        return facts_of(record, self._state.config.log_keys)
+
     def _tried(self, record: Record, failure: Failure) -> str:
         return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
 
     def _report_parked(self, record: Record, failure: Failure) -> None:
         self._report(
             Level.ERROR,
+            LogEvent.RECORD_PARKED,
             record,
             f"{self._tried(record, failure)}. Parked: its key waits, others go on. Try it again "
             f"with `{self._command('retry', record)}`; or count it as done, unprocessed, with "
@@ -312,7 +322,7 @@ class Failures:
         self._state.counters.skipped += 1
         self._tally(record).skipped[SkipReason.POLICY] += 1
         told = f"{self._tried(record, failure)}. Skipped by on.failure=skip"
-        self._report(Level.ERROR, record, told, failure)
+        self._report(Level.ERROR, LogEvent.RECORD_SKIPPED, record, told, failure)
 
     def _command(self, action: str, record: Record) -> str:
         options = self._state.config.command_options
@@ -351,15 +361,14 @@ class Failures:
             del self._dead[id(lane)]
             return
         if error is not None:
-            tp, offset = record.tenure.tp, record._offset
-            self._refused.refused(tp.topic, (tp, offset), self._where(record), error)
+            self._refused.refused(record, error)
             self._back_off(lane, state.config.attempt_backoff_max_ms)
             return
         del self._dead[id(lane)]
         state.counters.dead_lettered += 1
         self._tally(record).dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
-        self._report(Level.ERROR, record, told)
+        self._report(Level.ERROR, LogEvent.DEAD_LETTER_SENT, record, told)
         self.count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:
@@ -385,9 +394,19 @@ class Failures:
     def report_decision(self, record: Record, action: str) -> None:
         """A person has decided about this record."""
         text = f"{self._where(record)}: {action} by decision in the log"
-        self._report(Level.WARNING, record, text)
+        self._report(Level.WARNING, LogEvent.RECORD_DECIDED, record, text)
 
     def _report(
-        self, level: Level, record: Record, text: str, failure: Failure | None = None
+        self,
+        level: Level,
+        event: LogEvent,
+        record: Record,
+        text: str,
+        failure: Failure | None = None,
+        *,
+        with_traceback: bool = True,
     ) -> None:
-        self._lines.report(level, (record.tenure.tp, record._offset), text, failure)
+        facts = self._facts(record)
+        if failure is not None:
+            facts["error"] = failure.kind
+        self._lines.report(LogLine(level, event, text, facts, failure if with_traceback else None))

@@ -22,17 +22,28 @@ def key_text(key: bytes) -> str:
     return printable(key[:KEY_BYTES_MAX].decode("utf-8", "backslashreplace")) + cut
 
 
-def named(keys: LogKeys, key: bytes | None, key_hash: int, *, known: bool = True) -> str:
-    """The key in brackets, behind a space; its hash, or nothing, if the key is not to be shown.
+def shown(keys: LogKeys, key: bytes | None, key_hash: int, *, known: bool = True) -> str | None:
+    """The key's text, or its hash; None: neither is to be shown, or there is no key.
 
     Args:
         keys: `log.keys`.
         key: The key.
         key_hash: Its hash.
         known: Whether that is the key; else only its hash is known.
+
+    >>> shown(LogKeys.TEXT, b"N14228", 5), shown(LogKeys.HASH, b"N14228", 5)
+    ('N14228', 'hash 5')
     """
     if keys is LogKeys.NONE:
-        return ""
+        return None
     if keys is LogKeys.HASH or not known:
-        return f" (hash {key_hash})"
-    return " (no key)" if key is None else f" ({key_text(key)})"
+        return f"hash {key_hash}"
+    return None if key is None else key_text(key)
+
+
+def named(keys: LogKeys, key: bytes | None, key_hash: int, *, known: bool = True) -> str:
+    """The same in brackets, behind a space; nothing if the key is not to be shown."""
+    text = shown(keys, key, key_hash, known=known)
+    if text is None:
+        return " (no key)" if keys is LogKeys.TEXT else ""
+    return f" ({text})"

@@ -16,6 +16,7 @@ from assignors import TopicPartition
 from coop_consumer.core.actions import FetchCommitted, Level, ResolveOffset
 from coop_consumer.core.agreement import Next
 from coop_consumer.errors import ProgressLogLostError
+from coop_consumer.log_events import LogEvent
 from offsets import BaseKey, BaseRecord, Meaning, encode_key, encode_value, of_topic
 
 if TYPE_CHECKING:
@@ -101,15 +102,21 @@ class Lead:
         if is_lost:
             self.state.report(
                 Level.WARNING,
+                LogEvent.PROGRESS_LOG_EPOCH_LOST,
                 f"{partition.tp}: the progress log has lost epoch {committed.tagged[1]} (its "
                 f"records were deleted, or a broker lost them). Epoch {epoch} begins at the "
                 f"committed offset {base}: what was finished above is repeated, nothing is lost",
+                tp=partition.tp,
+                offset=base,
             )
         else:
             self.state.report(
                 Level.INFO,
+                LogEvent.OFFSETS_TAKEN_OVER,
                 f"{partition.tp}: takes over the committed offset {base} "
                 f"(metadata {committed.metadata!r}) as epoch {epoch}",
+                tp=partition.tp,
+                offset=base,
             )
         self._base(partition, epoch, base, is_lost=is_lost)
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from assignors import TopicPartition
 from coop_consumer.core.actions import FollowLog, Level, ReadLog
 from coop_consumer.core.announcement import AnnouncementEvent
+from coop_consumer.log_events import LogEvent
 from offsets import ProgressStore
 
 if TYPE_CHECKING:
@@ -95,10 +97,13 @@ class LogReading:
             place = f"--topic {config.progress_log} --partition {blocked.log_partition}"
             state.report(
                 Level.ERROR,
+                LogEvent.TRANSACTION_HANGS,
                 f"{told_of(blocked)}. Brokers end a transaction after transaction.timeout.ms; this "
                 "one hangs (KAFKA-12671). Nothing is lost, but no range begins behind it until "
                 "somebody ends it: kafka-transactions.sh --bootstrap-server "
                 f"{config.bootstrap_servers} abort {place} --start-offset {blocked.offset}",
+                tp=TopicPartition(config.progress_log, blocked.log_partition),
+                offset=blocked.offset,
             )
 
     def _count_waits(self) -> None:
@@ -117,6 +122,7 @@ class LogReading:
             named = ", ".join(f"{run.member} ({run.incarnation:x})" for run in event.runs)
             state.report(
                 Level.INFO,
+                LogEvent.TRANSACTION_FENCED,
                 f"fenced {named}, not in the group any more: no transaction of it is open now, "
                 "so no reader waits for one",
             )
@@ -124,8 +130,10 @@ class LogReading:
             self._refused_at_ms = state.now_ms + _AGAIN_MS
             state.report(
                 Level.WARNING,
+                LogEvent.TRANSACTION_NOT_FENCED,
                 f"the open transaction of a member that is gone cannot be ended: {event.error} "
                 "Ranges wait until brokers end it, after transaction.timeout.ms and 10 s.",
+                error=event.error,
             )
 
     def follow(self, views: Collection[LogView]) -> None:
@@ -155,7 +163,9 @@ class LogReading:
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         self._state.report(
             Level.WARNING,
+            LogEvent.PROGRESS_LOG_UNREADABLE,
             f"progress log, partition {view.log_partition}: cannot read {told}. Passed over: what "
             "they tell is done again, nothing is lost. If members of a newer version run, upgrade "
             "this one; else look for a stranger who writes to the progress topic.",
+            tp=TopicPartition(self._state.config.progress_log, view.log_partition),
         )

@@ -22,6 +22,7 @@ from coop_consumer.core.claims import Claims
 from coop_consumer.core.clearing import Clearing
 from coop_consumer.core.closing import Closing
 from coop_consumer.core.commits import Commits
+from coop_consumer.core.condition import Condition, condition_of
 from coop_consumer.core.data_loss import DataLoss
 from coop_consumer.core.decisions import Decisions
 from coop_consumer.core.doings import Doings
@@ -59,6 +60,7 @@ from coop_consumer.core.topic_starts import TopicStarts
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
 from coop_consumer.errors import ProgressLogLostError, RecordTooLargeError
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from assignors import Claim
@@ -455,12 +457,14 @@ class MemberCore:
             split_smaller(self.state, event.token)
         owner = self.outbox.append_failed(event.token, event.error)
         if owner is None:
-            self.state.report(Level.ERROR, f"progress log: {event.error}")
+            told = f"progress log: {event.error}"
+            failed = LogEvent.PROGRESS_LOG_APPEND_FAILED
+            self.state.report(Level.ERROR, failed, told, error=event.error)
         elif owner is not self.commits and self.state.now_ms >= self._refusal_due_ms:
             self._refusal_due_ms = self.state.now_ms + _REFUSAL_AGAIN_MS
-            self.state.report(
-                Level.WARNING, f"progress log: a record is not taken, and sent again: {event.error}"
-            )
+            told = f"progress log: a record is not taken, and sent again: {event.error}"
+            refused = LogEvent.PROGRESS_LOG_APPEND_REFUSED
+            self.state.report(Level.WARNING, refused, told, error=event.error)
 
     # ---- what others ask -----------------------------------------------------------------------
 
@@ -486,6 +490,10 @@ class MemberCore:
             overdue=self.overdue.count,
             commit_age_ms=self.commits.age_ms(),
         )
+
+    def condition(self) -> Condition:
+        """The same, as far as probes need it."""
+        return condition_of(self.state, self.waits.present())
 
     def check(self) -> None:
         """Assert the invariants of every part (I1, I2, I4, I8, I10)."""

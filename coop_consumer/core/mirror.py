@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import CommitOffsets, FetchCommitted, Level
 from coop_consumer.errors import RetriableError
+from coop_consumer.log_events import LogEvent
 from offsets import Committed, of_topic
 
 if TYPE_CHECKING:
@@ -177,5 +178,7 @@ class Mirror:
         if error is not None:  # in a rebalance that is what happens, and nothing depends on it
             self._state.report(
                 Level.WARNING if is_final else Level.DEBUG,
+                LogEvent.OFFSETS_NOT_MIRRORED,
                 f"stable offsets could not be mirrored: {error}",
+                error=error,
             )

@@ -20,6 +20,7 @@ from coop_consumer.errors import (
     ProcessingStoppedError,
     VersionMismatchError,
 )
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +88,7 @@ class Orders:
             return
         self.state.report(
             Level.WARNING,
+            LogEvent.GROUP_OTHER_GUARANTEE,
             f"no range yet: most members of the group have another guarantee ({theirs}; ours: "
             f"{self.contract}). It begins once they are fewer: stop them one by one, or change "
             "processing.guarantee back",

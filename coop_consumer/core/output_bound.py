@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
 from coop_consumer.core.ready import Holder
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.core.effects import Effects
@@ -56,6 +57,7 @@ class OutputBound:
         self._report_at_ms = self.state.now_ms + _AGAIN_MS
         self.state.report(
             Level.WARNING,
+            LogEvent.OUTPUTS_WAIT,
             f"no record is begun: {effects.outputs} outputs of {effects.output_bytes} bytes wait "
             f"until Kafka has them, and output.max.records={config.output_max_records}, "
             f"output.max.bytes={config.output_max_bytes}. Nothing is lost. Look whether the "

@@ -194,7 +194,7 @@ class Outputs:
 
     def _over(self, record: Record) -> MisuseError:
         if not isinstance(record, Record):
-            problem = f"{record!r:.80} is no record"
+            problem = f"{type(record).__name__} is no record"  # it may be a value, or hold one
         elif record.is_copy:
             problem = f"{place_of(record)} is a copy, pickled or copied, or has ended"
         elif not self._is_ours(record):
@@ -242,7 +242,7 @@ def _encoded(headers: SentHeaders) -> tuple[tuple[str, bytes | None], ...]:
         return tuple((_name(name), _bytes(f"header {name}", value)) for name, value in headers)
     except (TypeError, ValueError):
         raise _refused(
-            f"{headers!r:.80} are no headers",
+            f"the headers, a {type(headers).__name__}, are no headers",
             "Give a list of tuples of a name (str) and a value (bytes, str or None)",
         ) from None
 

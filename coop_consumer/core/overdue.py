@@ -16,7 +16,7 @@ from coop_consumer.config import LogKeys, OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lane import RUNNING, Entry, Lane
-from coop_consumer.core.record import Record, key_of
+from coop_consumer.core.record import Record, facts_of, key_of
 from coop_consumer.errors import HandlerOverdueError
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ class Overdue:
         error = HandlerOverdueError(
             tp.topic, tp.partition, key_range, offset, key, running_ms, policy
         )
-        state.actions.append(HandlerOverdue(lane, error))
+        facts = facts_of(record, keys)
+        facts["error"] = error
+        state.actions.append(HandlerOverdue(lane, error, facts))
         if policy is OnOverdue.FAIL:
             self._abandon(lane, record, error)
         else:

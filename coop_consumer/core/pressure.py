@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
 from coop_consumer.core.hot import busiest, first_of
-from coop_consumer.core.key_names import named
+from coop_consumer.core.key_names import named, shown
 from coop_consumer.core.lane import HELD, RUNNING, Lane
 from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.core.tally import FetchBound
 from coop_consumer.errors import MaxIndividualCommitReachedError
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -110,6 +111,7 @@ class Pressure:
                 config = state.config
                 state.report(
                     Level.WARNING,
+                    LogEvent.FETCH_FULL,
                     f"nothing is fetched: all {state.pending()} records taken in "
                     f"({state.bytes_held()} bytes) are of keys that wait, and are as many as "
                     f"max.bytes.key.range.cache={config.max_bytes_key_range_cache} or "
@@ -196,8 +198,10 @@ class Pressure:
                 self._wall_told.discard(tp)
                 state.report(
                     Level.WARNING,
+                    LogEvent.FETCH_UNWALLED,
                     f"{tp}: it is fetched again, since {_WALL_OVER_MS // 1_000} s without a stop; "
                     f"{pending} records of this member are unfinished",
+                    tp=tp,
                 )
 
     def _stop_at_wall(self, partition: Partition, held: int) -> None:
@@ -223,9 +227,11 @@ class Pressure:
         holder = next(it for it in others if key_hash in it.pending.values())
         place, record = first_of(state, holder, key_hash)
         keys, is_known = state.config.log_keys, record is not None
-        key = named(keys, record._key if record else None, key_hash, known=is_known)
-        told = f" One key{key} has {count} of them, {100 * count // held} %, from {place} on."
-        state.report(Level.ERROR, f"{error}{told}")
+        key = record._key if record else None
+        named_key = named(keys, key, key_hash, known=is_known)
+        fact = shown(keys, key, key_hash, known=is_known)
+        told = f" One key{named_key} has {count} of them, {100 * count // held} %, from {place} on."
+        state.report(Level.ERROR, LogEvent.FETCH_WALLED, f"{error}{told}", tp=tp, key=fact)
 
     # ---- records and bytes ---------------------------------------------------------------------
 

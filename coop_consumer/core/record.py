@@ -17,6 +17,8 @@ from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 from coop_consumer.config import LogKeys
+from coop_consumer.core.key_names import shown
+from coop_consumer.log_events import Facts
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -321,6 +323,13 @@ def key_of(record: Record, keys: LogKeys) -> str:
             return f" (hash {record._key_hash})"
         case LogKeys.NONE:
             return ""
+
+
+def facts_of(record: Record, keys: LogKeys) -> Facts:
+    """Which record a line of the log is about, and which attempt at it."""
+    key = shown(keys, record._key, record._key_hash)
+    attempt = int(record._attempt)
+    return Facts(tp=record._tenure.tp, offset=record._offset, key=key, attempt=attempt)
 
 
 def where_of(record: Record, keys: LogKeys) -> str:

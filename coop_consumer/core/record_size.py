@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.core.state import MemberState
@@ -61,7 +62,9 @@ def split_smaller(state: MemberState, token: int) -> None:
     )
     state.report(
         Level.ERROR if is_smallest else Level.WARNING,
+        LogEvent.PROGRESS_LOG_RECORD_TOO_LARGE,
         f"progress topic {topic}: refuses a record for its size, {now}. Nothing is lost. Raise "
         f"its limit: kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
         "--add-config max.message.bytes=1048588",
+        topic=topic,
     )

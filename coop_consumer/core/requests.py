@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from coop_consumer.core import events
 from coop_consumer.core.actions import Answer, Level
 from coop_consumer.core.committed import committed_offset
+from coop_consumer.log_events import LogEvent
 from offsets import of_topic
 
 if TYPE_CHECKING:
@@ -121,7 +122,10 @@ class Requests:
         self.handover.feed(partition)
         state.report(
             Level.INFO,
+            LogEvent.RANGE_SOUGHT,
             f"{tp} keys {' '.join(map(str, ranges))}: goes on at offset {offset} by seek; "
             "progress is what it was",
+            tp=tp,
+            offset=offset,
         )
         return ranges

@@ -22,6 +22,7 @@ from coop_consumer.core.actions import (
     RenewFetch,
     RenewLogReader,
 )
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,9 +101,11 @@ class Standstill:
         self._report_at_ms = state.now_ms + _AGAIN_MS
         state.report(
             Level.WARNING,
+            LogEvent.FETCH_UNDECIDED,
             f"{tp}: no record can be read for {waited_ms // 1_000} s, as a producer has not "
             "decided its transaction there. Nothing is lost. `coop-consumer status "
             f"{state.group}` says whose transaction it is, and what ends it.",
+            tp=tp,
         )
 
     def read_blocked(self, log_partition: int) -> None:
@@ -157,6 +160,7 @@ class Standstill:
         state.counters.renewed += 1
         state.report(
             Level.WARNING,
+            LogEvent.FETCH_RENEWED,
             f"the {kind} fetch has brought nothing for "
             f"{2 * SILENT_MS // 1_000} s, though the broker has more: it gets a new client and "
             "goes on where it was. Nothing is lost.",
@@ -171,6 +175,7 @@ class Standstill:
         state.counters.renewed += 1
         state.report(
             Level.WARNING,
+            LogEvent.PROGRESS_LOG_RENEWED,
             f"the progress log was not read for {2 * SILENT_MS // 1_000} s, though the broker "
             "answers: its reader gets a new client and begins again. Nothing is lost.",
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, intersect, subtract, union
 from coop_consumer.core.actions import Action, Level, LogLine, Rejoin
@@ -26,6 +26,7 @@ from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.record import RECORD_BYTES
 from coop_consumer.core.record_size import RecordSize
 from coop_consumer.core.tally import Tally
+from coop_consumer.log_events import Facts, LogEvent
 from offsets import ProgressStore, TenureId, TenureKey
 
 if TYPE_CHECKING:
@@ -577,6 +578,13 @@ class MemberState(OwnRun):
         """Something has happened that may change what is pending."""
         self._pending = -1
 
-    def report(self, level: Level, text: str, failure: Failure | None = None) -> None:
+    def report(
+        self,
+        level: Level,
+        event: LogEvent,
+        text: str,
+        failure: Failure | None = None,
+        **facts: Unpack[Facts],
+    ) -> None:
         """Ask for a line in the log; with the traceback of a failure, if it has one."""
-        self.actions.append(LogLine(level, text, failure))
+        self.actions.append(LogLine(level, event, text, facts, failure))

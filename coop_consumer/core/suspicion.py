@@ -31,6 +31,7 @@ from assignors import KeyRange
 from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import Record, count_attempt
+from coop_consumer.log_events import LogEvent
 from offsets import Attempt
 
 if TYPE_CHECKING:
@@ -461,15 +462,19 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
     if falls.owners and not bounds:
         state.report(
             Level.INFO,
+            LogEvent.FALL_NOTED,
             f"{tenure.tp} keys {ranges}: their last owner ended without a word ({falls.owners} in "
             "a row). What it may have begun is begun in portions that the log knows, in case one "
             "of these records did it.",
+            tp=tenure.tp,
         )
     elif bounds:
         state.report(
             Level.WARNING,
+            LogEvent.FALL_SUSPECTED,
             f"{tenure.tp} keys {ranges}: {falls.owners} owners in a row have ended without a "
             "word. Perhaps the handler of one record ends its process (a crash, os._exit, no "
             f"memory). What is unfinished below offset {max(below for _, below in bounds)} is "
             "begun one record at a time, until it is found; then on.failure decides.",
+            tp=tenure.tp,
         )

@@ -1,18 +1,19 @@
 """Waits: why ranges of this member have not begun for long, in words. Pure.
 
 In: the partitions with ranges that wait, and time. Out: a line after ten seconds, and every minute
-from then on, that names the cause.
+from then on, that names the cause; and at any moment all that waits, for whoever asks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from assignors import intersect
 from coop_consumer.core.actions import Level
 from coop_consumer.core.claims import tenure_of
 from coop_consumer.core.log_reading import told_of
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,29 @@ if TYPE_CHECKING:
 
 _FIRST_MS = 10_000
 _AGAIN_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RangesWait:
+    """Ranges of one partition that wait.
+
+    Attributes:
+        since_ms: Since when, by the member's clock.
+        why: What they wait for, in words.
+        members: Who has not released them; none if they do not wait for that.
+    """
+
+    tp: TopicPartition
+    since_ms: int
+    why: str
+    members: tuple[str, ...] = ()
+
+
+class _Cause(NamedTuple):
+    """What something waits for, in words, and whose tenures that are, if any."""
+
+    text: str
+    members: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -39,10 +63,20 @@ class Waits:
         state = self.state
         for partition in state.partitions.values():
             why = self._why(partition)
-            if why:
-                self._report_late(partition.tp, why)
+            if why is not None:
+                self._report_late(partition.tp, why.text)
             else:
                 self._waits.pop(partition.tp, None)
+
+    def present(self) -> tuple[RangesWait, ...]:
+        """What waits now, by partition. O(what waits)."""
+        found = []
+        for tp, partition in sorted(self.state.partitions.items()):
+            if (why := self._why(partition)) is not None:
+                seen_ms, _ = self._waits.get(tp, (self.state.now_ms, 0))
+                since_ms = min([seen_ms, *(it.since_ms for it in partition.waiting)])
+                found.append(RangesWait(tp, since_ms, why.text, why.members))
+        return tuple(found)
 
     def _report_late(self, tp: TopicPartition, why: str) -> None:
         now_ms = self.state.now_ms
@@ -50,54 +84,62 @@ class Waits:
         if now_ms >= due_ms:
             self._waits[tp] = since_ms, now_ms + _AGAIN_MS
             waited_s = (now_ms - since_ms) // 1_000
-            self.state.report(Level.WARNING, f"{tp}: for {waited_s} s {why}")
+            told = f"{tp}: for {waited_s} s {why}"
+            self.state.report(Level.WARNING, LogEvent.RANGE_WAITS, told, tp=tp)
 
-    def _why(self, partition: Partition) -> str:
+    def _why(self, partition: Partition) -> _Cause | None:
         if partition.waiting:
             ranges = [r for item in partition.waiting for r in item.ranges]
-            return f"keys {_text(ranges)} wait for {self._cause(partition)}"
+            cause = self._cause(partition)
+            return cause._replace(text=f"keys {_text(ranges)} wait for {cause.text}")
         for tenure in partition.tenures:
             if self.notices.is_loading(tenure):
-                return (
+                return _Cause(
                     f"keys {_text(tenure.ranges)} wait for on_ranges_assigned to return, or for "
                     "their keyed state, which is read before"
                 )
             if not tenure.begun:
-                return (
+                return _Cause(
                     f"keys {_text(tenure.ranges)} wait for their first record in the progress log"
                 )
         blocked = sum(len(tenure.blocked.hashes) for tenure in partition.tenures)
         if blocked:
             waits = [wait for tenure in partition.tenures for wait in tenure.blocked.waits]
-            return f"{blocked} keys wait for handlers that run {self._holders(partition, waits)}"
-        return ""
+            holders = self._holders(partition, waits)
+            text = f"{blocked} keys wait for handlers that run {holders.text}"
+            return holders._replace(text=text)
+        return None
 
-    def _cause(self, partition: Partition) -> str:
+    def _cause(self, partition: Partition) -> _Cause:
+        """What ranges wait for in which nothing of ours has begun."""
         view = partition.view
         if self.state.membership.joining:
-            return "the group's next assignment"
+            return _Cause("the group's next assignment")
         if not (view.current and view.has_own_releases):
             number = f"partition {view.log_partition}"
-            return (
+            return _Cause(
                 f"the progress log: {number} is not read far enough yet"
                 if view.blocked is None
                 else told_of(view.blocked)
             )
         if not view.announcement.is_in_log:
-            return f"our announcement in the progress log ({view.announcement.state.name})"
+            name = view.announcement.state.name
+            return _Cause(f"our announcement in the progress log ({name})")
         agreement = partition.agreement
         if not agreement.epoch:
             if agreement.is_asked:
-                return "the group coordinator to tell the committed offset"
-            return (
+                return _Cause("the group coordinator to tell the committed offset")
+            return _Cause(
                 f"the lead: the log is in epoch {partition.store.epoch or 0}, the committed offset "
                 f"is {agreement.committed or 'none'}"
             )
         waits = [wait for item in partition.waiting for wait in item.waits]
-        return f"their last owner to release them {self._holders(partition, waits)}"
+        holders = self._holders(partition, waits)
+        return holders._replace(text=f"their last owner to release them {holders.text}")
 
-    def _holders(self, partition: Partition, waits: Iterable[Wait]) -> str:
-        found = []
+    def _holders(self, partition: Partition, waits: Iterable[Wait]) -> _Cause:
+        """Whose tenures still hold something of ours, in brackets."""
+        found, members = [], set[str]()
         for wait in waits:
             tenure = tenure_of(wait)
             held = partition.store.unreleased(tenure, wait.ranges)
@@ -105,7 +147,9 @@ class Waits:
             ours += [r for own in partition.tenures for r in own.ranges]
             if common := intersect(held, tuple(sorted(ours))):
                 found.append(f"{tenure}: {_text(common)}")
-        return f"({'; '.join(found)})" if found else "(in this process)"
+                members.add(tenure.member)
+        text = f"({'; '.join(found)})" if found else "(in this process)"
+        return _Cause(text, tuple(sorted(members)))
 
 
 def _text(ranges: Iterable[KeyRange]) -> str:

@@ -118,7 +118,9 @@ def errors_of(records: Sequence[Record], given: Sequence[Record], result: object
         return {}
     refuse_unfinished(result)
     if not isinstance(result, Sequence) or len(result) != len(records):
-        said = f"{len(result)} results" if isinstance(result, Sequence) else f"{result!r:.80}"
+        # What is returned may be a value of a record, or hold one: its type alone is shown.
+        kind = type(result).__name__
+        said = f"{len(result)} results" if isinstance(result, Sequence) else kind
         raise TypeError(
             f"process_batch returned {said} for {len(records)} records: return None, if all are "
             "done, or a list with None or an exception for each"
@@ -126,8 +128,8 @@ def errors_of(records: Sequence[Record], given: Sequence[Record], result: object
     for one in result:
         if not (one is None or isinstance(one, BaseException)):
             raise TypeError(
-                f"process_batch returned {one!r:.80} for a record: None says done, an exception "
-                "says why not"
+                f"process_batch returned {type(one).__name__} for a record: None says done, an "
+                "exception says why not"
             )
     errors = {record: one for record, one in zip(records, result, strict=True) if one is not None}
     if errors and len(records) > 1 and list(given) != records:

@@ -91,10 +91,12 @@ class Home(NamedTuple):
 
     Attributes:
         log_level: What the root logger writes to stderr; 0: it has no handler in the parent.
+        formatter: The formatter of the parent's log, pickled; b"": this one's own.
         folder: The current directory; multiprocessing would use the one of the parent's start.
     """
 
     log_level: int
+    formatter: bytes
     folder: str
 
 
@@ -115,12 +117,23 @@ def main(
     TakenSignals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _left_to_the_parent)
     multiprocessing.current_process().daemon = False  # handlers may have children of their own
     if home.log_level:
-        logging.basicConfig(level=home.log_level, format=_LOG_FORMAT)
+        logging.basicConfig(level=home.log_level, handlers=[_handler(home.formatter)])
     with suppress(OSError):
         os.chdir(home.folder)
     it: Worker = pickle.loads(worker)  # noqa: S301 - our parent's own bytes
     _ChildsSide(it, work, calls, progress).run()
     forks.end_soon(0)  # the user's threads may never end
+
+
+def _handler(formatter: bytes) -> logging.Handler:
+    """What writes the log of this process to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    if formatter:
+        # It is a stranger's, perhaps of the parent's main module, which children may not have.
+        with suppress(Exception):
+            handler.setFormatter(pickle.loads(formatter))  # noqa: S301 - our parent's own bytes
+    return handler
 
 
 def _left_to_the_parent(_: int, __: FrameType | None) -> None:

@@ -26,6 +26,7 @@ from coop_consumer import forks
 from coop_consumer.errors import MisuseError
 from coop_consumer.executors import child
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.worker import Worker
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class Child:
         with ExitStack() as open_pipes:
             ends = [open_pipes.enter_context(end) for _ in range(2) for end in context.Pipe()]
             own_work, work, own_calls, calls = ends
-            arguments = (self._worker, work, calls, progress, child.Home(level, _folder()))
+            home = child.Home(level, _formatter(root), _folder())
+            arguments = (self._worker, work, calls, progress, home)
             process = context.Process(
                 target=child.main, args=arguments, name=self._name, daemon=True
             )
@@ -252,6 +254,17 @@ class Child:
             return f"{name} was ended, because a handler took too long"
         hint = " (by the kernel, if memory was short)" if code == -9 else ""
         return f"{name} was killed by signal {-code}{hint}"
+
+
+def _formatter(root: logging.Logger) -> bytes:
+    """What formats the log here, pickled; b"" if it is logging's own, or cannot be pickled."""
+    formatter = next((it.formatter for it in root.handlers if it.formatter is not None), None)
+    if formatter is None or type(formatter) is logging.Formatter:
+        return b""  # its text would not say which child a line is of
+    try:
+        return pickle.dumps(formatter)
+    except Exception:  # noqa: BLE001 - a stranger's: whatever it holds, children do without
+        return b""
 
 
 def _folder() -> str:
@@ -415,7 +428,8 @@ class Children:
             except (
                 ChildDiedError
             ) as error:  # the thread that drives the child notices, too, and replaces it
-                log.error("%s: %s", self._name, error)  # noqa: TRY400
+                extra = LogEvent.CHILD_DIED.extra(tp=tp, error=error)
+                log.error("%s: %s", self._name, error, extra=extra)  # noqa: TRY400
 
     def replace(self, dead: Child) -> None:
         """Give a dead child a new process, set up as the dead one was.
@@ -474,7 +488,9 @@ class Children:
                     if name in self._own:
                         it.call(name, *arguments)
                 except (ChildError, ChildDiedError) as error:
-                    log.exception("%s: one process fewer: its %s failed", self._name, name)
+                    told = "%s: one process fewer: its %s failed"
+                    extra = LogEvent.CHILD_NOT_RETIRED.extra(error=error)
+                    log.exception(told, self._name, name, extra=extra)
                     if name == "flush" and not self._lost_output:
                         self._lost_output = f"a worker process that had to end: {error}"
             self.each.remove(it)

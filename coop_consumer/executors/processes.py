@@ -30,6 +30,7 @@ from coop_consumer.executors.workplace import (
     ConditionExecutor,
     Workplace,
 )
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.core.effects import Effect
@@ -492,7 +493,8 @@ class ProcessExecutor(ConditionExecutor):
         if seat.following is not None:
             seat.following.begin_anew(lanes)
             seat.following = None
-        log.error("%s: %s; another one is started", self._name, error)
+        extra = LogEvent.CHILD_DIED.extra(error=error)
+        log.error("%s: %s; another one is started", self._name, error, extra=extra)
         self._wake()
         pause_s = _PAUSE_S
         while not self._stopping:
@@ -500,7 +502,9 @@ class ProcessExecutor(ConditionExecutor):
                 self._children.replace(child)
                 lanes.work.restarts.append(1)
             except (ChildError, ChildDiedError) as again:
-                log.error("%s: the new one failed, too: %s", self._name, again)  # noqa: TRY400
+                extra = LogEvent.CHILD_NOT_STARTED.extra(error=again)
+                told = "%s: the new one failed, too: %s"
+                log.error(told, self._name, again, extra=extra)  # noqa: TRY400
                 with self._condition:
                     self._condition.wait_for(lambda: self._stopping, pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from coop_consumer import forks
 from coop_consumer.core.lanes import READY_TOGETHER
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.core.lane import Entry
@@ -30,7 +31,8 @@ class ChildDiedError(Exception):
 
 
 def _report(error: BaseException) -> None:
-    log.error("what runs handlers has ended", exc_info=error)
+    extra = LogEvent.EXECUTOR_FAILED.extra(error=error)
+    log.error("what runs handlers has ended", exc_info=error, extra=extra)
 
 
 @dataclass(frozen=True, slots=True)

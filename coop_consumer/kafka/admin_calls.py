@@ -27,6 +27,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.token_login import logged_in, require_token
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,9 @@ class AdminCalls:
                     raise self._reason(error, where, detail) from error
                 if not told and deadline - time.monotonic() >= _PROBE_S:
                     told = True
-                    log.warning("%s: no answer yet (%s); trying for %g s", where, detail, timeout_s)
+                    text = "%s: no answer yet (%s); trying for %g s"
+                    extra = LogEvent.BROKER_SILENT.extra()
+                    log.warning(text, where, detail, timeout_s, extra=extra)
             else:
                 return
 

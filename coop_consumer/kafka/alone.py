@@ -38,6 +38,7 @@ from coop_consumer.kafka.membership import Offsets, OffsetsFound
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 from offsets import Committed
 
 GENERATION = 0
@@ -75,7 +76,10 @@ def refuse_if_dealt_by_broker(admin: AdminClient, group: str) -> None:
     try:
         described = description_of(admin, group)
     except CoopConsumerError as error:
-        log.debug("group %s: cannot be described before it is joined: %s", group, error)
+        extra = LogEvent.GROUP_UNKNOWN.extra(group=group, error=error)
+        log.debug(
+            "group %s: cannot be described before it is joined: %s", group, error, extra=extra
+        )
         return
     if described is None or not described.members:
         return
@@ -141,6 +145,10 @@ class Alone:
     def alive(self, now_ms: float) -> bool:  # noqa: ARG002 - as Membership's
         """True until `leave`: nobody takes ranges away."""
         return not self._has_left
+
+    def stepped_s(self) -> dict[str, float]:
+        """No thread: there are no heartbeats."""
+        return {}
 
     def answered(self) -> tuple[float | None, bool]:
         """No answer ever, and no waiting: no coordinator counts on this consumer."""

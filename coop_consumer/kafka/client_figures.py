@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from coop_consumer.core.events import ClientFigures
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -40,7 +41,9 @@ def with_figures(
         try:
             figures = figures_of(text)
         except (ValueError, TypeError, AttributeError):  # of a librdkafka to come, perhaps
-            log.info("the statistics of client %s cannot be read", role, exc_info=True)
+            extra = LogEvent.STATISTICS_UNREADABLE.extra()
+            what = "the statistics of client %s cannot be read"
+            log.info(what, role, exc_info=True, extra=extra)
             return
         tell(ClientFigures(role, figures))
 

@@ -22,6 +22,7 @@ from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES
 from coop_consumer.errors import ConfigError, lacking
 from coop_consumer.kafka.token_login import require_token, without_login
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import CLIENTS
 
 _WORD = re.compile(r"[a-z_.]+")
@@ -140,7 +141,8 @@ def successor(client: Client, make: Callable[[], Client], topic: str) -> Client 
     except KafkaException:
         close_aside(found)
         return None
-    log.warning("a client has lost every broker, and a new client of the same kind finds them")
+    told = "a client has lost every broker, and a new client of the same kind finds them"
+    log.warning(told, extra=LogEvent.CLIENT_RENEWED.extra())
     return found
 
 

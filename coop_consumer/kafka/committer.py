@@ -35,6 +35,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.kafka.log_writer import LogWriter
 from coop_consumer.kafka.output_writer import NotWrittenError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 
 if TYPE_CHECKING:
@@ -281,7 +282,8 @@ class AtLeastOnce:
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
             with whatever_a_log_does():
-                log.exception("group %s: flush failed", self._group)
+                extra = LogEvent.FLUSH_FAILED.extra(group=self._group, error=cause)
+                log.exception("group %s: flush failed", self._group, extra=extra)
             return WorkerFlushError(self._group, describe(cause))
         return None
 

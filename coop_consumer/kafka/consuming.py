@@ -11,13 +11,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
-from typing import Any
+from time import monotonic
+from typing import Any, Unpack
 
 from confluent_kafka import Consumer
 
 from coop_consumer.kafka.clients import Silence
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.token_login import logged_in
+from coop_consumer.log_events import Facts, LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,9 @@ class Consuming(ABC):
 
     _consumer: Consumer
 
+    stepped_s: float
+    """When the thread took a step last (monotonic seconds); infinite while it has nothing to do."""
+
     def __init__(
         self, settings: dict[str, Any], died: Callable[[Exception], None], name: str
     ) -> None:
@@ -43,8 +48,14 @@ class Consuming(ABC):
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closing = False
         self._silence = Silence()
+        self.stepped_s = monotonic()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """The thread's."""
+        return self._thread.name
 
     def abandon(self) -> None:
         """Tell the thread to end and close the Consumer, without waiting: it may hang."""
@@ -55,7 +66,13 @@ class Consuming(ABC):
         self.abandon()
         self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            log.warning("%s: its Consumer does not close, and is abandoned", self._thread.name)
+            told = "%s: its Consumer does not close, and is abandoned"
+            log.warning(told, self._thread.name, extra=self._extra(LogEvent.CLIENT_NOT_CLOSED))
+
+    def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:
+        """The `extra` of a line about this Consumer."""
+        facts["group"] = str(self._settings.get("group.id", ""))
+        return event.extra(**facts)
 
     def _new_consumer(self, changed: Mapping[str, Any] | None = None) -> Consumer:
         return Consumer(logged_in({**self._settings, **(changed or {})}), logger=client_log)

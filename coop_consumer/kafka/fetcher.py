@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from math import inf
 from queue import Empty
 from time import monotonic
 from typing import Any
@@ -33,6 +34,7 @@ from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
 from coop_consumer.kafka.consuming import Consuming
 from coop_consumer.kafka.look_ahead import LookAhead
 from coop_consumer.kafka.stable_ends import StableEnds
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -226,6 +228,10 @@ class Fetcher:
         if hold.consumer in self._threads:  # a new one, after `renew`, is not held
             self._threads[hold.consumer].hold(hold.hold)
 
+    def stepped_s(self) -> dict[str, float]:
+        """When each thread took a step last, by the threads' names; see `Consuming`. Any thread."""
+        return {thread.name: thread.stepped_s for thread in list(self._threads.values())}
+
     def close(self) -> None:
         """End the threads and close the consumers."""
         for thread in self._threads.values():
@@ -332,7 +338,8 @@ class FetchThread(Consuming):
         found = successor(self._consumer, self._new_consumer, topic)
         if found is None:
             return
-        log.warning("%s: it continues at its positions, with a new client", self._thread.name)
+        told = "%s: it continues at its positions, with a new client"
+        log.warning(told, self._thread.name, extra=self._extra(LogEvent.CLIENT_RENEWED))
         self._use_consumer(found)
 
     def _measure(self, messages: Sequence[Any]) -> None:
@@ -353,6 +360,7 @@ class FetchThread(Consuming):
                 "%s: keys and headers are large, so a new client prefetches %d messages at most",
                 self._thread.name,
                 bounded["queued.min.messages"],
+                extra=self._extra(LogEvent.FETCH_PREFETCHES_LESS),
             )
             self._use_consumer(self._new_consumer())
 
@@ -382,10 +390,13 @@ class FetchThread(Consuming):
     def _run_commands(self, *, found: bool) -> None:
         """Carry out commands; if there is nothing else to do, wait for one."""
         while True:
+            patience_s = self._patience_s(found)
+            self.stepped_s = inf if patience_s is None else monotonic()
             try:
-                command = self._commands.get(timeout=self._patience_s(found))
+                command = self._commands.get(timeout=patience_s)
             except Empty:
                 return
+            self.stepped_s = monotonic()
             command()
 
     def _patience_s(self, found: bool) -> float | None:
@@ -519,7 +530,8 @@ class FetchThread(Consuming):
         elif error.code() in _MISSING_CODES:
             self._missing()
         else:
-            log.warning("%s: %s", self._thread.name, error)
+            extra = self._extra(LogEvent.FETCH_FAILED, topic=topic, error=error.name())
+            log.warning("%s: %s", self._thread.name, error, extra=extra)
 
     def _out_of_range(self, tp: TopicPartition, stream: _Stream, reported: int | None) -> None:
         """Report the partition's offsets; a truncation with the log's end at its time."""
@@ -532,6 +544,7 @@ class FetchThread(Consuming):
                 self._thread.name,
                 tp,
                 error,
+                extra=self._extra(LogEvent.OFFSETS_UNRESOLVED, tp=tp, error=error),
             )
             low, high = stream.next_offset, stream.next_offset
         if reported is not None and low <= reported < stream.next_offset:

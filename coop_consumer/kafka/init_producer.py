@@ -18,6 +18,7 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from coop_consumer.config import Config
 from coop_consumer.kafka.admin_settings import for_admin
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +126,7 @@ def end_transaction_of(config: Config, transactional_id: str) -> bool:
             "transactional.id %s: its open transaction cannot be ended from here (%r), so brokers "
             "end it after its transaction.timeout.ms. Allow Write on the id to be faster.",
             transactional_id, error,
+            extra=LogEvent.TRANSACTION_NOT_FENCED.extra(error=error),
         )  # fmt: skip
         return False
     return True

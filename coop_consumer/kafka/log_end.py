@@ -19,6 +19,7 @@ from coop_consumer.errors import DataLossError, LogConflictError
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
+from coop_consumer.log_events import LogEvent
 from offsets import OffsetRange
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,9 @@ def log_end(config: Config, topics: Topics, tp: TopicPartition, reader: str) -> 
         except DataLossError:
             if offset_of(topics, tp, EARLIEST) == low:
                 raise
-            log.info("%s: its beginning was removed while its end was looked for; again", tp)
+            extra = LogEvent.LOG_END_SOUGHT_AGAIN.extra(tp=tp)
+            told = "%s: its beginning was removed while its end was looked for; again"
+            log.info(told, tp, extra=extra)
 
 
 def _last_visible(config: Config, tp: TopicPartition, low: int, end: int) -> Message | None:

@@ -18,6 +18,7 @@ from kafka.admin import KafkaAdminClient
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.kafka.admin_settings import for_admin
+from coop_consumer.log_events import LogEvent
 from coop_consumer.status.open_transaction import OpenTransaction
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ def open_transactions(
         finally:
             admin.close()
     except (kafka_errors.KafkaError, ValueError) as error:
-        log.info("open transactions cannot be looked up: %r", error)
+        extra = LogEvent.TRANSACTION_UNKNOWN.extra(error=error)
+        log.info("open transactions cannot be looked up: %r", error, extra=extra)
         return found
 
 

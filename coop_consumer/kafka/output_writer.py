@@ -30,6 +30,7 @@ from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import is_of_a_batch, translated
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +218,8 @@ class OutputWriter:
 
     @staticmethod
     def _failed(error: Exception) -> CoopConsumerError:
-        log.error("the writer of outputs has failed", exc_info=error)
+        extra = LogEvent.OUTPUTS_FAILED.extra(error=error)
+        log.error("the writer of outputs has failed", exc_info=error, extra=extra)
         return UnexpectedAnswerError("outputs", repr(error))
 
 

@@ -19,6 +19,7 @@ from coop_consumer.errors import (
     ProgressTopicError,
     TopicMissingError,
 )
+from coop_consumer.log_events import LogEvent
 from coop_consumer.status.finding import (
     Finding,
     Severity,
@@ -104,7 +105,10 @@ def _fit_progress_topic(topics: Topics, config: Config, *, mend: bool) -> TopicF
     if "compact" not in policy and mend and config.progress_topic_create:
         wanted = progress_topic_settings(config)
         topics.change(name, wanted)
-        log.warning("progress topic %s: a broker created it; it is compacted now", name)
+        extra = LogEvent.PROGRESS_TOPIC_MENDED.extra(group=config.group_id, topic=name)
+        log.warning(
+            "progress topic %s: a broker created it; it is compacted now", name, extra=extra
+        )
         policy, settings = wanted["cleanup.policy"], wanted
     if "compact" not in policy:
         raise ProgressTopicError(
@@ -118,6 +122,7 @@ def _fit_progress_topic(topics: Topics, config: Config, *, mend: bool) -> TopicF
             "deleted, and its records behind a gap repeat. Set it to compact.",
             name,
             policy,
+            extra=LogEvent.PROGRESS_TOPIC_DELETES.extra(group=config.group_id, topic=name),
         )
     limit = int(settings.get("max.message.bytes", 0))
     if 0 < limit < MESSAGE_LEAST_BYTES:
@@ -311,11 +316,16 @@ def warn_of_dead_letters(topics: Topics, config: Config, names: Iterable[str]) -
         try:
             found = judged_dead_letters(topics, config, name)
         except CoopConsumerError as error:
-            log.debug("the dead-letter topic of %s cannot be looked at: %s", name, error)
+            unknown = LogEvent.DEAD_LETTER_TOPIC_UNKNOWN
+            extra = unknown.extra(group=config.group_id, topic=name, error=error)
+            told = "the dead-letter topic of %s cannot be looked at: %s"
+            log.debug(told, name, error, extra=extra)
             continue
+        unfit = LogEvent.DEAD_LETTER_TOPIC_UNFIT.extra(group=config.group_id, topic=name)
         for it in found:
             if it.level is not Severity.OK:
-                log.warning("group %s, %s: %s. %s", config.group_id, it.check, it.text, it.remedy)
+                parts = (config.group_id, it.check, it.text, it.remedy)
+                log.warning("group %s, %s: %s. %s", *parts, extra=unfit)
 
 
 def _refused(name: str, detail: str) -> ChangelogError:

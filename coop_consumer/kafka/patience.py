@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from coop_consumer.errors import BrokerUnreachableError, UnexpectedAnswerError
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ def patiently(
                 log.warning(
                     "%s: asked again for %.0f s more, nothing is lost by waiting. %s",
                     what, patience_s - (now_s - began_s), error,
+                    extra=LogEvent.BROKER_ASKED_AGAIN.extra(error=error),
                 )  # fmt: skip
             if between():
                 raise
@@ -67,5 +69,7 @@ def patiently(
         else:
             if reported_s >= began_s:
                 waited_s = time.monotonic() - began_s
-                log.warning("%s: answered after %.0f s, the work goes on", what, waited_s)
+                extra = LogEvent.BROKER_ANSWERED.extra()
+                told = "%s: answered after %.0f s, the work goes on"
+                log.warning(told, what, waited_s, extra=extra)
             return found

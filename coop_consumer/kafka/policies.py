@@ -27,6 +27,7 @@ from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 from offsets import (
     CorruptRecordError,
     PolicyKey,
@@ -201,7 +202,8 @@ class PolicyWatch:
         try:
             known = self.read()
         except CoopConsumerError as error:
-            log.info("policies cannot be read yet, and are read again: %s", error)
+            extra = LogEvent.POLICIES_UNKNOWN.extra(error=error)
+            log.info("policies cannot be read yet, and are read again: %s", error, extra=extra)
             return
         planned = self._planned
         if planned is not None and planned != known:

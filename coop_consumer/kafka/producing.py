@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from coop_consumer.kafka.clients import Silence, successor
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.token_login import logged_in
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,8 @@ class Producing:
     def _replace_if_cut_off(self) -> None:
         found = successor(self._producer, self._new, self.topic())
         if found is not None:
-            log.warning("%s: it goes on with a new client", self._thread.name)
+            extra = LogEvent.CLIENT_RENEWED.extra()
+            log.warning("%s: it goes on with a new client", self._thread.name, extra=extra)
             self._use_producer(found)
 
     def _use_producer(self, found: Producer) -> None:

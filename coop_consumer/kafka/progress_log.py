@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
+from assignors import TopicPartition
 from coop_consumer.core.blocked_read import Blockage, BlockedRead, writers
 from coop_consumer.core.events import LogRead
 from coop_consumer.errors import AuthorizationError
@@ -25,6 +26,7 @@ from coop_consumer.kafka.consuming import Consuming
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from coop_consumer.kafka.undecided import records_between
+from coop_consumer.log_events import LogEvent
 from offsets import LogRecord
 
 log = logging.getLogger(__name__)
@@ -181,7 +183,9 @@ class ProgressReader(Consuming):
         found = successor(self._consumer, self._new_consumer, self._topic)
         if found is None:
             return
-        log.warning("%s: it continues at its position, with a new client", self._thread.name)
+        extra = self._extra(LogEvent.CLIENT_RENEWED, topic=self._topic)
+        told = "%s: it continues at its position, with a new client"
+        log.warning(told, self._thread.name, extra=extra)
         close_aside(self._consumer)
         self._consumer = found
         found.incremental_assign(
@@ -315,7 +319,9 @@ class ProgressReader(Consuming):
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 self._start_over(number, reading)
             elif not self._is_refused(error):
-                log.warning("%s: progress log %d: %s", self._thread.name, number, error)
+                extra = self._about(LogEvent.PROGRESS_LOG_READ_FAILED, number, reading)
+                told = "%s: progress log %d: %s"
+                log.warning(told, self._thread.name, number, error, extra=extra)
         for number, found in records.items():
             self._deliver_records(number, self._readings[number], found)
 
@@ -342,6 +348,7 @@ class ProgressReader(Consuming):
             log_partition,
             reading.position,
             self._topic,
+            extra=self._about(LogEvent.PROGRESS_LOG_STARTS_OVER, log_partition, reading),
         )
         if reading.assigned:
             self._consumer.incremental_unassign([Place(self._topic, log_partition)])
@@ -350,6 +357,10 @@ class ProgressReader(Consuming):
         self._readings[log_partition] = _Reading(following=following)
         self._deliver(LogRead(log_partition, [], 0, 0, restart=True))
         self._ask(log_partition, number)
+
+    def _about(self, event: LogEvent, log_partition: int, reading: _Reading) -> dict[str, object]:
+        tp = TopicPartition(self._topic, log_partition)
+        return self._extra(event, tp=tp, offset=reading.position)
 
     def _deliver_records(
         self, log_partition: int, reading: _Reading, records: list[LogRecord]

@@ -34,6 +34,7 @@ from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -384,5 +385,6 @@ def _retried(call: Callable[[float], T], patience_s: float = PATIENCE_S) -> T:
                 raise
             if now_s >= report_s:
                 report_s = now_s + _REPORT_S
-                log.warning("%s; trying again for %.0f s more", told.str(), until_s - now_s)
+                text, extra = told.str(), LogEvent.PUBLISH_TRIED_AGAIN.extra(error=told.name())
+                log.warning("%s; trying again for %.0f s more", text, until_s - now_s, extra=extra)
             time.sleep(_AGAIN_S)

@@ -23,6 +23,7 @@ from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import prefetching_fewer, waiting_messages
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 from offsets import OffsetRange
 
 log = logging.getLogger(__name__)
@@ -137,7 +138,9 @@ class _SliceReader:
     def _end_silence(self) -> None:
         now_s = monotonic()
         if self._reported_s > self._heard_s:
-            log.warning("%s: heard again after %.0f s", self._tp, now_s - self._heard_s)
+            extra = LogEvent.READ_GOES_ON.extra(tp=self._tp, offset=self.next_offset)
+            silent_s = now_s - self._heard_s
+            log.warning("%s: heard again after %.0f s", self._tp, silent_s, extra=extra)
         self._heard_s, self._at_end = now_s, False
         self._silence.end()
 
@@ -239,6 +242,7 @@ class _SliceReader:
             self.next_offset,
             silent_s,
             self._patience_s - silent_s,
+            extra=LogEvent.READ_SILENT.extra(tp=self._tp, offset=self.next_offset),
         )
 
     def close(self) -> None:

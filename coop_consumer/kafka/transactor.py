@@ -36,6 +36,7 @@ from coop_consumer.errors import (
     WorkerFlushError,
 )
 from coop_consumer.kafka.transaction_client import TransactedState, TransactionClient
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 
 log = logging.getLogger(__name__)
@@ -245,7 +246,8 @@ class Transactor:
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
             with whatever_a_log_does():
-                log.exception("group %s: flush failed", self.group)
+                extra = LogEvent.FLUSH_FAILED.extra(group=self.group, error=cause)
+                log.exception("group %s: flush failed", self.group, extra=extra)
             self._broken = WorkerFlushError(self.group, describe(cause))
         self.flushed(monotonic() - began_s)
         return self._broken
@@ -297,6 +299,7 @@ class Transactor:
             "group %s: %s of a transaction has not returned for %.0f s: it is left behind, with "
             "its Producer; a new one goes on. Nothing is lost. Look at the brokers",
             self.group, call.name.lower(), hangs_s,
+            extra=LogEvent.TRANSACTION_CALL_HANGS.extra(group=self.group),
         )  # fmt: skip
         left, self._client = self._client, self._new_client()
         self._caller = _Caller(f"{self._name}-calls")
@@ -316,7 +319,8 @@ class Transactor:
         try:
             limit = self.batch_limit(topic)
         except CoopConsumerError as unknown:
-            log.info("group %s: asked again later: %s", self.group, unknown)
+            extra = LogEvent.TRANSACTION_BATCH_UNKNOWN.extra(group=self.group, error=unknown)
+            log.info("group %s: asked again later: %s", self.group, unknown, extra=extra)
             client.refused = client.too_large = None  # the next transaction ends here, too
             return
         if limit is not None and limit < self.settings["batch.size"]:

@@ -22,6 +22,7 @@ from coop_consumer.arguments import a_function, a_name, instance, seconds
 from coop_consumer.config import Config, Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import AppendInDoubtError, MisuseError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.logs.appender import TIMEOUT_S, check_size
 from coop_consumer.logs.log_thread import (
     Applied,
@@ -138,6 +139,7 @@ class CommitLog:
                 "is lost, and without it the log cannot be opened any more. Set retention.ms=-1 "
                 "and retention.bytes=-1 on it, or take snapshots more often than that",
                 tp, deletes,
+                extra=LogEvent.COMMIT_LOG_MAY_LOSE.extra(tp=tp),
             )  # fmt: skip
         return cls(log, machine, SnapshotTopic(checked, tp, log.topics))
 

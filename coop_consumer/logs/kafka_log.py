@@ -31,6 +31,7 @@ from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_calls import TransactionCalls
 from coop_consumer.kafka.transaction_check import transactions_refusal
+from coop_consumer.log_events import LogEvent
 from coop_consumer.logs.kafka_reader import CommittedReader, header
 from coop_consumer.logs.port import Landed, StableRead
 from coop_consumer.logs.records import (
@@ -243,6 +244,7 @@ class KafkaLog(TransactionCalls):
                 "%s: a transaction of %s stands undecided at offset %d: its writer is gone or too "
                 "slow, so its id is fenced, which ends it",
                 self._tp, name, offset,
+                extra=LogEvent.TRANSACTION_BLOCKS.extra(tp=self._tp, offset=offset),
             )  # fmt: skip
         self._fenced_at = offset
         return end_transaction_of(self._config, name)
@@ -254,7 +256,9 @@ class KafkaLog(TransactionCalls):
         found = self._open_transaction(offset)
         if found.is_hanging:
             self._hangs_at = offset
-            log.error("%s. %s %s", found.told(int(time() * 1_000)), found.outlook, found.command)
+            told = found.told(int(time() * 1_000))
+            extra = LogEvent.TRANSACTION_HANGS.extra(tp=self._tp, offset=offset)
+            log.error("%s. %s %s", told, found.outlook, found.command, extra=extra)
 
     def _open_transaction(self, offset: int) -> OpenTransaction:
         return open_transactions(self._config, {self._tp: (offset, self.end())})[self._tp]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.kafka.topics import LATEST, Topics
+from coop_consumer.log_events import LogEvent
 from coop_consumer.member.topic_side import TopicSide
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ class CaughtUp:
         while not wait([self.ended], _LOOK_S).done:
             try:
                 if self.is_here and self._group_is_done():
-                    self.say(logging.INFO, "caught up, leaving")
+                    self.say(logging.INFO, LogEvent.MEMBER_CAUGHT_UP, "caught up, leaving")
                     self.leave()
                     return
             except CoopConsumerError as error:
-                self.say(logging.INFO, f"it is not known yet whether the group is done: {error}")
+                told = f"it is not known yet whether the group is done: {error}"
+                self.say(logging.INFO, LogEvent.GROUP_UNKNOWN, told, error=error)
 
     def _group_is_done(self) -> bool:
         ends = self.topics.offsets(self.side.all(), LATEST)

@@ -31,6 +31,7 @@ from coop_consumer.errors import CoopConsumerError, VersionMismatchError
 from coop_consumer.kafka.alone import dealt_by_broker
 from coop_consumer.kafka.membership import AssignmentSnapshot, GroupMember, MemberAssignment
 from coop_consumer.kafka.policies import PolicyWatch
+from coop_consumer.log_events import LogEvent
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.planning import assignor_of
 
@@ -129,7 +130,8 @@ class GroupSide:
         except UnknownVersionError:
             raise
         except UserDataError as error:
-            self.say(logging.ERROR, f"its assignment cannot be read, it holds nothing: {error}")
+            told = f"its assignment cannot be read, it holds nothing: {error}"
+            self.say(logging.ERROR, LogEvent.ASSIGNMENT_UNREADABLE, told, error=error)
             return AssignmentData()
 
     def on_lost(self, reason: str) -> None:
@@ -154,10 +156,10 @@ class GroupSide:
             now_ms=self.now_ms(),
         )
         for note in made.notes:
-            self.say(logging.WARNING, note)
+            self.say(logging.WARNING, LogEvent.PLAN_LEAVES_OUT, note)
             self.doubt_topics()  # another contract may name a progress topic newer than ours
         for remark in set(made.remarks) - self._remarked:
-            self.say(logging.WARNING, remark)
+            self.say(logging.WARNING, LogEvent.PLAN_REMARK, remark)
         self._remarked = set(made.remarks)
         return {
             member_id: MemberAssignment(planned.partitions, planned.user_data)

@@ -26,6 +26,7 @@ from coop_consumer.kafka.progress_log import ProgressReader
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.range_calls import RangeCalls
 from coop_consumer.member.topic_side import TopicSide
@@ -105,6 +106,10 @@ class Hands:
     def perform(self, action: actions.Action) -> None:
         """Carry out an action."""
         self._perform[type(action)](action)
+
+    def stepped_s(self) -> dict[str, float]:
+        """When each fetch thread took a step last. Any thread."""
+        return self._fetcher.stepped_s()
 
     def look(self) -> None:
         """Check that the progress log still begins where it did."""
@@ -198,7 +203,7 @@ class Hands:
 
     def rejoin(self, reason: str) -> None:
         """Request another generation."""
-        self.say(logging.INFO, f"rejoining: {reason}")
+        self.say(logging.INFO, LogEvent.MEMBER_REJOINS, f"rejoining: {reason}")
         self.membership.request_rejoin()
 
     def _confirm(self, action: actions.ConfirmMembership) -> None:
@@ -234,7 +239,8 @@ class Hands:
         def told(done: Future[dict[TopicPartition, Committed | None]]) -> None:
             error = done.exception()
             if error is not None:
-                self.say(logging.INFO, f"committed offsets cannot be read yet: {error}")
+                unknown = f"committed offsets cannot be read yet: {error}"
+                self.say(logging.INFO, LogEvent.OFFSETS_UNKNOWN, unknown, error=error)
                 self.inbox.tell(events.CommittedUnknown(action.partitions))
                 return
             self.inbox.tell(events.CommittedRead(done.result()))
@@ -278,7 +284,8 @@ class Hands:
                 self.inbox.tell(events.OffsetResolved(action.tp, answer))
             else:
                 told = f"{action.tp}: its {action.policy} offset cannot be asked: {answer}"
-                self.say(logging.WARNING, told)
+                facts = Facts(tp=action.tp, error=answer)
+                self.say(logging.WARNING, LogEvent.OFFSETS_UNRESOLVED, told, **facts)
                 self.inbox.tell(events.OffsetResolved(action.tp, -1))
 
         self.topics.resolve_later(action.tp, action.policy, told)
@@ -299,24 +306,28 @@ class Hands:
         lines_max, text = self.config.failure_traceback_lines, action.text
         if action.failure is not None and (told := traceback_of(action.failure, lines_max)):
             text = f"{text}\n{told}"
-        self.say(action.level, text)
+        self.say(action.level, action.event, text, **action.facts)
 
     def _report_overdue(self, action: actions.HandlerOverdue) -> None:
         stack = self.executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
-        self.say(logging.ERROR, f"{action.error}{doing}")
+        told = f"{action.error}{doing}"
+        self.say(logging.ERROR, LogEvent.HANDLER_OVERDUE, told, **action.facts)
 
     def _report_late(self, action: actions.CommitLate) -> None:
         self.say(
             logging.WARNING,
+            LogEvent.COMMIT_LATE,
             f"progress log, partition {action.log_partition}: a commit has not been acknowledged "
             f"for {action.waits_ms // 1_000} s. Work goes on and nothing is lost, but a crash "
             "would repeat what was finished since. It waits for "
             f"{self.committer.waits_for(action.token)}.",
+            tp=TopicPartition(self.config.progress_log, action.log_partition),
         )
 
     def _end_process(self, action: actions.EndProcess) -> None:
         """End the process: a thread that hangs would survive any orderly end."""
-        self.say(logging.CRITICAL, f"ending the process: {action.error}")
+        told = f"ending the process: {action.error}"
+        self.say(logging.CRITICAL, LogEvent.PROCESS_ENDS, told, error=action.error)
         logging.shutdown()
         os._exit(action.error.exit_code)

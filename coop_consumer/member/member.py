@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import KW_ONLY, dataclass
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.config import Config, TopicChoice, choice_of
@@ -49,6 +49,7 @@ from coop_consumer.kafka.policies import PolicyWatch
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_check import check_transactions, transactor_settings
 from coop_consumer.kafka.transactor import Transactor
+from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.member.breath import Breath
 from coop_consumer.member.caught_up import CaughtUp
@@ -58,6 +59,7 @@ from coop_consumer.member.identity import Identity
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.outage import Outage
 from coop_consumer.member.ports import GroupView
+from coop_consumer.member.pulse import Pulse
 from coop_consumer.member.range_calls import RangeCallbacks, RangeCalls, RangeWatch
 from coop_consumer.member.topic_side import TopicSide
 from coop_consumer.planning import PROTOCOL, contract_of, plain_protocol_of
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from coop_consumer.executors import Executor
     from coop_consumer.kafka.committer import EffectsWriter
     from coop_consumer.kafka.transaction_client import TransactedState
+    from coop_consumer.ops.health import Health
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +100,7 @@ class MemberRun:
 
     Attributes:
         inbox: Takes events for the core, from any thread.
+        pulse: What its threads note for probes.
         condition: Guards the lanes; idle executor threads wait on it.
         error: The error that ends the member, or has ended it; None if there is none.
         ending: Done when it is about to end by `error`.
@@ -131,6 +135,12 @@ class MemberRun:
         self.ended: Future[CoopConsumerError | None] = Future()
         self._range_calls = RangeCalls(
             config.group_id, self.callbacks, self.call_user, self.ended, self.watch
+        )
+        self.pulse = Pulse(
+            group=config.group_id,
+            member=self.name,
+            thread=f"coop-member-{config.group_id}",
+            ended=self.ended,
         )
         self._breath = Breath()
         self.now_ms = unix_clock()
@@ -183,7 +193,8 @@ class MemberRun:
         )
         if choice.patterns:
             matching = ", ".join(sorted(facts.keys() - choice.named)) or "no topic yet"
-            self._say(logging.INFO, f"{', '.join(choice.patterns)} matches {matching}")
+            told = f"{', '.join(choice.patterns)} matches {matching}"
+            self._say(logging.INFO, LogEvent.TOPIC_MATCHES, told)
         self._policies = PolicyWatch(config, lambda: self._hands.rejoin("a policy has changed"))
         self._group_side = GroupSide(
             config=config,
@@ -221,6 +232,8 @@ class MemberRun:
             follow=None if isinstance(self._membership, Alone) else self._membership.subscribe,
         )
         self._membership.start()
+        self.pulse.others = [self._membership.stepped_s, self._hands.stepped_s]
+        self.pulse.stepped_s = time.monotonic()
         self._begin_thread()
         if self.until_caught_up:
             self._caught_up = CaughtUp(
@@ -409,6 +422,10 @@ class MemberRun:
         """End the transactions of those of these runs that are not in the group; returns soon."""
         self._hands.fence(undecided)
 
+    def health(self) -> Health:
+        """How this run is. Any thread; never blocks."""
+        return self.pulse.health(self.now_ms())
+
     def is_alive(self) -> bool:
         """Whether the group surely counts on us; by the clock, so only for stopping early."""
         return self._membership.alive(time.monotonic() * 1_000)
@@ -421,16 +438,19 @@ class MemberRun:
                 if not self._step():
                     return
         except BaseException as error:  # noqa: BLE001 - `_end` passes it on
-            self._say(logging.ERROR, "it has failed and ends", exc_info=True)
+            told = "it has failed and ends"
+            self._say(logging.ERROR, LogEvent.MEMBER_FAILED, told, error=error, exc_info=True)
             self._end(error)
 
     def _step(self) -> bool:
         """Take one event in. False: another thread took over as the member's thread."""
         core, executor = self._core, self._executor
         assert executor is not None, "start() gives the executor"
-        answered_s, joining = self._membership.answered()
+        now_s, (answered_s, joining) = time.monotonic(), self._membership.answered()
         self._side.step(self.now_ms())
-        self._outage.step(time.monotonic(), answered_s, joining=joining)
+        self._outage.step(now_s, answered_s, joining=joining)
+        self.pulse.silent_since_s = self._outage.since_s
+        self.pulse.step(now_s, core.condition)
         wake_ms = min(core.next_wake_ms(), self._side.due_ms)
         event, after = self.inbox.next(max((wake_ms - self.now_ms()) / 1_000, 0.001))
         decided = core.handle(event, self.now_ms())
@@ -454,11 +474,22 @@ class MemberRun:
         if self._executor is None or self._executor.waits:
             self._breath.take()
 
-    def _say(self, level: int, text: str, *, exc_info: bool = False) -> None:
+    def _say(
+        self,
+        level: int,
+        event: LogEvent,
+        text: str,
+        /,
+        *,
+        exc_info: bool = False,
+        **facts: Unpack[Facts],
+    ) -> None:
         """Report a line that names the group and the member."""
-        group, member = self.config.group_id, self.name
+        facts["group"], facts["member"] = group, member = self.config.group_id, self.name
         with whatever_a_log_does():
-            log.log(level, "group %s, member %s: %s", group, member, text, exc_info=exc_info)
+            told = "group %s, member %s: %s"
+            extra = event.extra(**facts)
+            log.log(level, told, group, member, text, exc_info=exc_info, extra=extra)
 
     # ---- the end -------------------------------------------------------------------------------
 
@@ -468,6 +499,7 @@ class MemberRun:
 
     def _end(self, error: BaseException | None) -> None:
         """Close everything, after the member has left or failed."""
+        self.pulse.is_ending = True
         if error is not None:
             error.add_note(f"This ended member {self.name} of group {self.config.group_id}.")
         if self._executor is not None:
@@ -481,7 +513,8 @@ class MemberRun:
             else:
                 self.ended.set_exception(error)
         except InvalidStateError:
-            log.debug("the member had ended before")
+            extra = LogEvent.MEMBER_ENDED_BEFORE.extra(group=self.config.group_id, member=self.name)
+            log.debug("the member had ended before", extra=extra)
 
 
 def unix_clock() -> Callable[[], int]:

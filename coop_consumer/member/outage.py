@@ -12,6 +12,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from coop_consumer.log_events import LogEvent
+
 if TYPE_CHECKING:
     from coop_consumer.member.ports import Say
 
@@ -28,6 +30,9 @@ class Outage:
         heartbeat_s: How often a broker has to answer.
         join_s: How long a join may take; nobody answers meanwhile.
         clock: The local time, for people.
+
+    Attributes:
+        since_s: Since when no broker has answered (monotonic); None: there is no outage.
     """
 
     def __init__(
@@ -42,7 +47,7 @@ class Outage:
         self._silent_s = max(SILENT_S, 3 * heartbeat_s)
         self._join_s = join_s
         self._clock = clock
-        self._since_s: float | None = None
+        self.since_s: float | None = None
         self._again_s = 0.0
         self._since = ""
 
@@ -56,22 +61,22 @@ class Outage:
         """
         if answered_s is None:
             return
-        if self._since_s is not None and answered_s > self._since_s:
-            self._say(
-                logging.WARNING, f"a broker answers again, after {now_s - self._since_s:.0f} s"
-            )
-            self._since_s = None
+        if self.since_s is not None and answered_s > self.since_s:
+            told = f"a broker answers again, after {now_s - self.since_s:.0f} s"
+            self._say(logging.WARNING, LogEvent.BROKER_BACK, told)
+            self.since_s = None
         silent_s = now_s - answered_s
-        if self._since_s is None:
+        if self.since_s is None:
             if silent_s < self._silent_s + (self._join_s if joining else 0.0):
                 return
-            self._since_s = answered_s
+            self.since_s = answered_s
             self._since = f"{self._clock() - timedelta(seconds=silent_s):%H:%M:%S}"
         elif now_s < self._again_s:
             return
         self._again_s = now_s + _AGAIN_S
         self._say(
             logging.WARNING,
+            LogEvent.BROKER_AWAY,
             f"no broker answers since {self._since}, for {silent_s:.0f} s: handlers go on with "
             "fetched records, nothing is lost, and finished records are committed once a broker "
             "answers. The clients keep trying. Check that the brokers run, and the network.",

@@ -1,26 +1,32 @@
 """What members and a group's visitors ask of the room `kafka`: two ports.
 
-`GroupMembership` is a member's place in its group. `GroupView` shows a group to anybody. Each port
-has a contract suite in `tests/contract`; a new implementation joins by a fixture there.
+`GroupMembership` is a member's place in its group. `GroupView` shows a group to anybody. Each of
+the two has a contract suite in `tests/contract`; a new implementation joins by a fixture there.
+`Say` is how the parts of a member report lines.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from assignors import TopicPartition
     from coop_consumer.core.blocked_read import RunId
     from coop_consumer.errors import Told
     from coop_consumer.kafka.membership import Offsets, OffsetsFound
+    from coop_consumer.log_events import Facts, LogEvent
     from coop_consumer.status.seen import GroupDescription
     from offsets import Committed
 
-    Say = Callable[[int, str], None]
-    """Reports a line that names group and member: its level and text."""
+
+class Say(Protocol):
+    """Reports a line that names group and member."""
+
+    def __call__(self, level: int, event: LogEvent, text: str, /, **facts: Unpack[Facts]) -> None:
+        """Report a line, and the facts that it has besides group and member."""
 
 
 class GroupMembership(Protocol):
@@ -56,6 +62,12 @@ class GroupMembership(Protocol):
         """When the coordinator answered last, and whether it waits for other members to join.
 
         The time is in monotonic seconds; None if it never answered, or is never asked.
+        """
+
+    def stepped_s(self) -> Mapping[str, float]:
+        """When each thread that must not stand still took a step last, by the thread's name.
+
+        In monotonic seconds; infinite while the thread has nothing to do, or waits for the system.
         """
 
     def request_rejoin(self) -> None:

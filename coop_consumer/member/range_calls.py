@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from assignors import KeyRange, TopicPartition
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError, Told, WorkerCallbackError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class RangeCalls:
             if self._is_in_poll and isinstance(error, KeyboardInterrupt):
                 raise  # Ctrl-C, for the code that polls
             with whatever_a_log_does():
-                log.exception("group %s: %s of %s failed", self._group, method, tp)
+                extra = LogEvent.CALLBACK_FAILED.extra(group=self._group, tp=tp, error=error)
+                log.exception("group %s: %s of %s failed", self._group, method, tp, extra=extra)
             return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
         return None

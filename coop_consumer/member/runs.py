@@ -28,6 +28,7 @@ from coop_consumer.errors import (
     RetriableError,
     TopicMissingError,
 )
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,8 @@ class Runs(Generic[AnyRun]):
         try:
             self._begin_again(error)
         except BaseException as failure:
-            log.exception("group %s: no new run can begin", self.group)
+            extra = LogEvent.RUN_FAILED.extra(group=self.group, error=failure)
+            log.exception("group %s: no new run can begin", self.group, extra=extra)
             self.ended.set_exception(failure)
 
     def _begin_again(self, error: CoopConsumerError) -> None:
@@ -133,6 +135,9 @@ class Runs(Generic[AnyRun]):
                 self.member.name,
                 self._pause_s,
                 error,
+                extra=LogEvent.RUN_BEGINS.extra(
+                    group=self.group, member=self.member.name, error=error
+                ),
             )
             if self._closing.wait(self._pause_s):
                 self.ended.set_result(None)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from coop_consumer.config import TopicChoice
 from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
 from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.log_events import Facts, LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,8 @@ class TopicWatch:
 
     def _report_failure(self, error: CoopConsumerError) -> None:
         level = logging.DEBUG if self._failed else logging.WARNING
-        log.log(level, "topics cannot be described yet, and are looked at again: %s", error)
+        told = "topics cannot be described yet, and are looked at again: %s"
+        log.log(level, told, error, extra=self._extra(LogEvent.TOPICS_UNKNOWN, error=error))
         self._failed = True
 
     def _compare(self, found: Mapping[str, TopicFacts | None]) -> None:
@@ -155,6 +157,7 @@ class TopicWatch:
         log.info(
             "group %s, topic %s: matches %s, and is consumed from now on",
             self.group, name, pattern,
+            extra=LogEvent.TOPIC_MATCHES.extra(group=self.group, topic=name),
         )  # fmt: skip
         return True
 
@@ -178,6 +181,7 @@ class TopicWatch:
         log.info(
             "group %s, topic %s: does not exist any more, and is consumed no more. It matched %s",
             self.group, name, pattern,
+            extra=LogEvent.TOPIC_GONE.extra(group=self.group, topic=name),
         )  # fmt: skip
         return True
 
@@ -198,12 +202,18 @@ class TopicWatch:
                 "made again, it is consumed from its first record.",
                 self.group,
                 name,
+                extra=self._extra(LogEvent.TOPIC_MISSING, topic=name),
             )
+
+    def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:
+        facts["group"] = self.group
+        return event.extra(**facts)
 
     def _is_back(self, name: str) -> bool:
         """Whether the topic was missing until now."""
         if name in self._reported:
-            log.warning("group %s, topic %s: exists again", self.group, name)
+            extra = self._extra(LogEvent.TOPIC_BACK, topic=name)
+            log.warning("group %s, topic %s: exists again", self.group, name, extra=extra)
         is_back = name in self._missing
         self._missing.discard(name)
         self._reported.discard(name)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from coop_consumer.log_events import LogEvent
 from coop_consumer.logs.records import NewRecord, VisibleRecord
 from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
 from offsets import CorruptRecordError, OffsetCommit, OffsetTable
@@ -80,6 +81,7 @@ class OffsetMachine:
                 offset,
                 error,
                 " Further ones are counted only." if self.corrupt == _REPORTS_MAX else "",
+                extra=LogEvent.OFFSET_STORE_CORRUPT.extra(offset=offset, error=error),
             )
 
 

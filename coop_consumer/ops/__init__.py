@@ -11,4 +11,7 @@ It knows nothing else of a member, and has no client of Kafka.
     server         answers over HTTP (extra `web`)
     metrics_route  `/metrics` of it
     serving        what a member serves at `ops.address`
+    health         how a member is, and what probes answer
+    health_file    what a file tells probes
+    log_format     lines of the log as JSON
 """

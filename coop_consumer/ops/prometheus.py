@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from coop_consumer.core.histogram import Durations
+from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.metric import Metric, MetricKind
 from coop_consumer.ops.samples import member_samples
 from coop_consumer.ops.table import TABLE
@@ -168,5 +169,7 @@ def _collected(collector: Collects) -> list[Family]:
     try:
         return list(collector.collect())
     except Exception:
-        log.warning("a collector of metrics has raised: its figures are left out", exc_info=True)
+        told = "a collector of metrics has raised: its figures are left out"
+        extra = LogEvent.METRICS_COLLECTOR_FAILED.extra()
+        log.warning(told, exc_info=True, extra=extra)
         return []

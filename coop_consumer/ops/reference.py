@@ -19,6 +19,7 @@ INTRODUCTION = """\
 
 A member shows its figures at `/metrics` in Prometheus' format, if it is told an address:
 
+<!-- not run: names a worker of yours; tests/integration/test_ops_metrics.py asks one -->
 ```sh
 pip install 'coop-consumer[metrics,web]'
 coop-consumer run billing:Billing --topics orders --group billing --ops   # at 127.0.0.1:9464
@@ -29,6 +30,7 @@ coop-consumer run billing:Billing --topics orders --group billing --ops   # at 1
 
 A group shows its figures from outside, also while no member is alive:
 
+<!-- not run: goes on for ever; tests/integration/test_exporter.py starts one -->
 ```sh
 coop-consumer exporter billing shipping     # at 127.0.0.1:9465; one process for many groups
 ```

@@ -23,6 +23,7 @@ from starlette.routing import BaseRoute
 
 from coop_consumer import forks
 from coop_consumer.errors import ConfigError
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,8 @@ class OpsServer:
         except asyncio.CancelledError:
             return  # `close` wants it so
         except Exception:
-            log.exception("the server at %s has ended: nobody answers there any more", self.address)
+            told = "the server at %s has ended: nobody answers there any more"
+            log.exception(told, self.address, extra=LogEvent.OPS_SERVER_FAILED.extra())
 
     async def _serve(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -12,6 +12,7 @@ from importlib import util
 from typing import TYPE_CHECKING
 
 from coop_consumer.errors import ConfigError
+from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
@@ -81,5 +82,7 @@ def served(
         group=config.group_id,
     )
     server.start()
-    log.info("group %s: metrics at http://%s/metrics", config.group_id, server.address)
+    extra = LogEvent.METRICS_SERVED.extra(group=config.group_id)
+    told = "group %s: metrics at http://%s/metrics"
+    log.info(told, config.group_id, server.address, extra=extra)
     return server

@@ -18,6 +18,7 @@ from coop_consumer.kafka.log_end import offset_of
 from coop_consumer.kafka.patience import AWAY_S, patiently
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import EARLIEST, LATEST, Topics
+from coop_consumer.log_events import LogEvent
 from coop_consumer.patterns.single_writer import checked_number, config_for
 from offsets import OffsetRange
 
@@ -87,7 +88,9 @@ def committed_records(
     if parsed.on_data_loss is OnDataLoss.WARN:
         low = offset_of(topics, place, EARLIEST)
         if offset < low:
-            log.warning("%s begins at offset %d, so it is not read from %d on", place, low, offset)
+            told = "%s begins at offset %d, so it is not read from %d on"
+            extra = LogEvent.INPUT_GONE.extra(tp=place, offset=low)
+            log.warning(told, place, low, offset, extra=extra)
             offset = low
     end = offset_of(topics, place, LATEST, committed=True)
     if offset >= end:

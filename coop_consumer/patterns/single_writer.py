@@ -24,6 +24,7 @@ from coop_consumer.kafka.log_end import log_end, offset_of
 from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
 from coop_consumer.kafka.publish import ANY_PARTITION, Headers, Publisher
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
+from coop_consumer.log_events import LogEvent
 from coop_consumer.patterns.going_on import OutputEnd, within_input
 from coop_consumer.patterns.messages import headers_in
 from coop_consumer.patterns.stamp import Stamp, stamp_in, stamped
@@ -286,6 +287,7 @@ class SingleWriter:
             log.warning(
                 "%s: goes on at offset %d of %s, not at %d, because the input has only [%d, %d)",
                 self.name, found, place, offset, low, end,
+                extra=LogEvent.INPUT_GONE.extra(tp=place, offset=found),
             )  # fmt: skip
         return found
 

@@ -40,6 +40,7 @@ from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.undecided import records_between
+from coop_consumer.log_events import LogEvent
 from coop_consumer.state.entry import EntryError, mark_of
 from coop_consumer.state.filing import Standing
 from coop_consumer.state.folder import Folder
@@ -269,6 +270,9 @@ class Changelog:
                 grant.tp,
                 _AGAIN_S,
                 error,
+                extra=LogEvent.STATE_RESTORE_AGAIN.extra(
+                    group=self._config.group_id, tp=grant.tp, error=error
+                ),
             )
             return False
         return True
@@ -368,6 +372,7 @@ class Changelog:
             it.read,
             size / 1e6,
             seconds,
+            extra=LogEvent.STATE_RESTORED.extra(group=self._config.group_id, tp=shard.tp),
         )
 
     def _repair(self, shard: Shard, restoring: Restoring) -> None:

@@ -22,6 +22,7 @@ from coop_consumer.errors import (
     MisuseError,
 )
 from coop_consumer.kafka.translate import translated
+from coop_consumer.log_events import LogEvent
 from coop_consumer.state.shard import Shard, Write
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ class Filing:
             self._checkpoint()
 
     def _store_fails(self, error: Exception) -> ChangelogError:
-        log.error("group %s: its state cannot be kept", self._config.group_id, exc_info=error)
+        group = self._config.group_id
+        extra = LogEvent.STATE_NOT_KEPT.extra(group=group, error=error)
+        log.error("group %s: its state cannot be kept", group, exc_info=error, extra=extra)
         problem = f"its store fails: {error!r}"
         remedy = "Check the disk of state.dir for room and faults"
         return ChangelogError("of this group", problem, remedy)

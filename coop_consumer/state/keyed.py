@@ -143,7 +143,7 @@ class KeyedState:
     def _place(self, call: str, record: Record) -> tuple[Shard, bytes]:
         if isinstance(record.tenure, Origin):
             remedy = "Pass the record itself that process was given"
-            raise MisuseError(call, f"{record!r} is a copy, pickled or copied", remedy)
+            raise MisuseError(call, f"{place_of(record)} is a copy, pickled or copied", remedy)
         key = record._key
         if key is None:
             raise MisuseError(

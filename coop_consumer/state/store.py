@@ -17,6 +17,7 @@ from typing import Any
 
 from assignors import KeyRange, key_hash
 from coop_consumer.errors import ConfigError
+from coop_consumer.log_events import LogEvent
 from coop_consumer.state.positions import Positions, decode, encode
 
 log = logging.getLogger(__name__)
@@ -109,12 +110,12 @@ class Store:
         except Exception as error:
             if is_new:
                 raise
-            log.warning("%s cannot be opened (%s): its state is restored again", self._path, error)
+            self._report("%s cannot be opened (%s): its state is restored again", error)
             return None
         try:
             told = self._db.get(_META)
         except Exception as error:  # noqa: BLE001 - whatever is broken, the changelog has all of it
-            log.warning("%s cannot be read (%s): its state is restored again", self._path, error)
+            self._report("%s cannot be read (%s): its state is restored again", error)
             told = b""
         if told is None:
             return ()  # without its first batch, the disk has no data
@@ -122,6 +123,9 @@ class Store:
         if positions is None:
             self._db.close()
         return positions
+
+    def _report(self, text: str, error: Exception) -> None:
+        log.warning(text, self._path, error, extra=LogEvent.STATE_DAMAGED.extra(error=error))
 
     def get(self, key: bytes) -> bytes | None:
         """The bytes of a key. About 3 µs."""

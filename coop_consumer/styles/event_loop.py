@@ -19,6 +19,7 @@ from coop_consumer.core.failure import describe
 from coop_consumer.errors import EventLoopStoppedError
 from coop_consumer.executors.event_loop import BatchEventLoopExecutor, EventLoopExecutor
 from coop_consumer.executors.workplace import PoolExecutor, Workplace
+from coop_consumer.log_events import LogEvent
 from coop_consumer.styles.style import Style
 from coop_consumer.worker import takes_batches
 
@@ -109,6 +110,7 @@ class EventLoop(Style):
                 "the task fails",
                 self.name,
                 describe(error),
+                extra=self._extra(LogEvent.EVENT_LOOP_INTERRUPTED, error),
             )
             return
         # Another thread raised it in this one. The loop may have lost what it was at.
@@ -131,10 +133,12 @@ class EventLoop(Style):
                 self._loop.run_until_complete(asyncio.wait(left, timeout=_TASKS_END_S))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         except (SystemExit, KeyboardInterrupt, RuntimeError) as error:  # RuntimeError: of a stop
-            log.warning("%s: at the end of the event loop: %s", self.name, describe(error))
+            told, extra = describe(error), self._extra(LogEvent.EVENT_LOOP_NOT_CLEARED, error)
+            log.warning("%s: at the end of the event loop: %s", self.name, told, extra=extra)
             return False
         if any(not task.done() for task in left):
-            log.warning("%s: tasks of the event loop do not end when cancelled", self.name)
+            told = "%s: tasks of the event loop do not end when cancelled"
+            log.warning(told, self.name, extra=self._extra(LogEvent.EVENT_LOOP_NOT_CLEARED))
         return True
 
 

@@ -18,6 +18,7 @@ from coop_consumer import forks
 from coop_consumer.core.failure import describe
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.executors.workplace import PoolExecutor, Workplace
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
 from coop_consumer.signals import Latch
 from coop_consumer.worker import Worker
@@ -46,8 +47,8 @@ class Style(ABC):
         self.worker = worker
         self.name = f"coop-worker-{config.group_id}"
         self._config = config
-        self.fail: Callable[[CoopConsumerError], None] = lambda error: log.error("%s", error)
-        self.die: Callable[[BaseException], None] = lambda error: log.error("%s", error)
+        self.fail: Callable[[CoopConsumerError], None] = self._report
+        self.die: Callable[[BaseException], None] = self._report
         self._ended: Latch | None = None
         self._inside: list[int] = []  # threads on which a method of the worker is called now
         self._runs: PoolExecutor | None = None
@@ -82,8 +83,17 @@ class Style(ABC):
     def _died(self, error: BaseException) -> None:
         """Note that the records' executor has ended, so that its records would never finish."""
         with whatever_a_log_does():
-            log.error("%s: the executor of handlers has failed: %s", self.name, describe(error))
+            extra = self._extra(LogEvent.EXECUTOR_FAILED, error)
+            told = "%s: the executor of handlers has failed: %s"
+            log.error(told, self.name, describe(error), extra=extra)
         self.die(error)
+
+    def _report(self, error: BaseException) -> None:
+        """Report what ends the member; without a pool nobody else would."""
+        log.error("%s", error, extra=self._extra(LogEvent.MEMBER_FAILED, error))
+
+    def _extra(self, event: LogEvent, error: BaseException | None = None) -> dict[str, object]:
+        return event.extra(group=self._config.group_id, error=error)
 
     @abstractmethod
     def _executor(self, place: Workplace) -> PoolExecutor: ...

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coop_consumer.config import Config, Settings
+from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.log_format import json_if_asked
 from coop_consumer.patterns.cleaning import Cleaned, Unidentified, clean_partition, cleaning_order
 from coop_consumer.patterns.seen import IDENTITY
 from streams_adapter.cluster import check_connect, use_own_python
@@ -82,11 +84,14 @@ def cleanup(
     use_own_python(context)
 
     def task(number: int, _: Iterable[int]) -> Iterator[Cleaned]:
+        json_if_asked()
         yield clean_partition(order, number)
 
     numbers = context.parallelize(range(len(order.ends)), len(order.ends))
     found: list[Cleaned] = numbers.mapPartitionsWithIndex(task).collect()
-    log.info("%s: %d of %d copied", group, sum(c.copied for c in found), sum(c.read for c in found))
+    copied, read = sum(c.copied for c in found), sum(c.read for c in found)
+    extra = LogEvent.CLEANING_DONE.extra(group=group)
+    log.info("%s: %d of %d copied", group, copied, read, extra=extra)
     return found
 
 

@@ -50,6 +50,7 @@ from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.log_events import LogEvent
 from streams_adapter.sinks.columns import DIGEST_END, OutputRecord
 from streams_adapter.sinks.marks import (
     BatchPlan,
@@ -132,7 +133,9 @@ class Planner:
             was = sink.read(publisher.marks([sink.place]), BatchPlan.parse)
             plan = next_plan(sink.name, was, wanted, sink.first_batch)
             if was is not None and was.query != plan.query:
-                log.warning("sink %s: query %s takes it from %s", sink.name, query, was.query)
+                extra = LogEvent.SINK_TAKEN_OVER.extra()
+                told = "sink %s: query %s takes it from %s"
+                log.warning(told, sink.name, query, was.query, extra=extra)
             if plan != was:
                 with publisher.transaction():
                     publisher.mark(sink.place, plan.batch, plan.text())
@@ -189,7 +192,9 @@ def write_part(
             again = sum_up(plan, records)
             if plan.parts > 1:
                 check_same(sink.name, part, was, again)
-            log.info("sink %s, batch %d: part %d is written", sink.name, plan.batch, part)
+            extra = LogEvent.SINK_PART_WRITTEN.extra()
+            told = "sink %s, batch %d: part %d is written"
+            log.info(told, sink.name, plan.batch, part, extra=extra)
             return was, True
         with publisher.transaction():
             written = sum_up(plan, _each_written(sink, publisher, records))

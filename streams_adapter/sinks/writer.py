@@ -21,6 +21,8 @@ from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.own_topics import for_batches_of, for_batches_of_any
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.topics import Topics
+from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.log_format import json_if_asked
 from streams_adapter.cluster import check_connect, use_own_python
 from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of
 from streams_adapter.sinks.marks import BatchPlan, Written, check_same
@@ -103,6 +105,7 @@ def kafka_writer(
             return
 
         def task(part: int, rows: Iterable[Row]) -> Iterator[tuple[Written, bool]]:
+            json_if_asked()
             yield write_part(sink, plan, part, records(rows))
 
         found = parts.mapPartitionsWithIndex(task).collect()
@@ -113,6 +116,7 @@ def kafka_writer(
             sum(written.rows for written, _ in found),
             sum(skipped for _, skipped in found),
             plan.parts,
+            extra=LogEvent.SINK_BATCH_WRITTEN.extra(),
         )
 
     return write

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from coop_consumer.log_events import LogEvent
 from streams_adapter.source import janitor
 
 log = logging.getLogger(__name__)
@@ -111,4 +112,6 @@ def summon(root: Path) -> None:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        log.warning("%s: nobody clears it before the application ends (%s)", root, error)
+        told = "%s: nobody clears it before the application ends (%s)"
+        extra = LogEvent.SPARK_FOLDER_STAYS.extra(error=error)
+        log.warning(told, root, error, extra=extra)

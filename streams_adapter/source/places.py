@@ -18,6 +18,7 @@ from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError, TopicMissingError
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics, at_time
+from coop_consumer.log_events import LogEvent
 from offsets import Committed
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import (
@@ -299,6 +300,7 @@ class Places:
                 "%s: offset %d of %s is not in the log (any more), which holds %d to %d: goes on "
                 "at %d (failOnDataLoss=false)",
                 option, offset, tp, extent.begin, extent.end, inside,
+                extra=LogEvent.SPARK_OFFSET_GONE.extra(tp=tp, offset=offset),
             )  # fmt: skip
             return inside
         if offset < extent.begin:

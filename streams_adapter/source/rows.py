@@ -32,6 +32,7 @@ from assignors import KeyRange, TopicPartition
 from assignors.key_hash import key_hash, null_key_hash
 from coop_consumer.core.record import Message, headers_of
 from coop_consumer.errors import ConfigError
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -256,6 +257,9 @@ class Columns:
                 "9999: timestamp is null here, and where this task finds more of the kind. Maybe "
                 "a producer counts in micro- or nanoseconds",
                 self._tp, messages[at].offset(), stamps[at],
+                extra=LogEvent.SPARK_TIME_UNUSABLE.extra(
+                    tp=self._tp, offset=messages[at].offset() or 0
+                ),
             )  # fmt: skip
         none |= beyond
         micros = np.where(none, 0, stamps) * 1_000

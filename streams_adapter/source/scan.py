@@ -25,6 +25,8 @@ from coop_consumer.errors import DataLossError, TopicMissingError
 from coop_consumer.kafka.fetcher import bytes_of
 from coop_consumer.kafka.patience import AWAY_S
 from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.log_format import json_if_asked
 from offsets import OffsetRange
 from streams_adapter.source.errors import OffsetsGoneError
 from streams_adapter.source.options import KEY_RANGES_MAX, SourceOptions
@@ -179,6 +181,7 @@ def read_task(
     """
     if not isinstance(task, ScanTask):
         return iter(())
+    json_if_asked()
     made = Columns(columns, task.tp, task.key_ranges, task.keys)
     # The fetching task knows its own keys only, so each task takes its keys out of its files.
     shared = Columns(made.with_key, task.tp, task.key_ranges)
@@ -223,13 +226,15 @@ def _read(
             gone = OffsetsGoneError(tp.topic, tp.partition, error.first, error.last)
             if options.fail_on_data_loss:
                 raise gone from error
-            log.warning("%s; it is false, and the query goes on behind them", gone)
+            extra = LogEvent.SPARK_DATA_LOST.extra(tp=tp, offset=error.first, error=gone)
+            log.warning("%s; it is false, and the query goes on behind them", gone, extra=extra)
             next_offset = error.last + 1
             yield [], next_offset
         except TopicMissingError as error:  # deleted since the query was planned
             gone = OffsetsGoneError(tp.topic, tp.partition, next_offset, offsets.last)
             if options.fail_on_data_loss:
                 raise gone from error
-            log.warning("%s; it is false, and the query goes on without them", gone)
+            extra = LogEvent.SPARK_DATA_LOST.extra(tp=tp, offset=next_offset, error=gone)
+            log.warning("%s; it is false, and the query goes on without them", gone, extra=extra)
             next_offset = offsets.last + 1
             yield [], next_offset

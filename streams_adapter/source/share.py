@@ -37,6 +37,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from coop_consumer.log_events import LogEvent
 from offsets import OffsetRange
 from streams_adapter.source.meeting import meeting_place, present
 from streams_adapter.source.rounds import Marks, Round, Window, clear, drop, mark, unmark
@@ -105,7 +106,9 @@ class SharedFetch:
             with present(self._root, *self.name):
                 yield from self._shared()
         except OSError as error:
-            log.warning("%s: not shared any more (%s); this task reads alone", self._folder, error)
+            told = "%s: not shared any more (%s); this task reads alone"
+            extra = LogEvent.SPARK_READS_ALONE.extra(error=error)
+            log.warning(told, self._folder, error, extra=extra)
         if self._next_offset <= self.offsets.last:
             yield from self.alone(OffsetRange(self._next_offset, self.offsets.last))
 
@@ -139,6 +142,7 @@ class SharedFetch:
                     "%s: scan %s fetches it %d times on this executor, as more key ranges "
                     "wait for a slot than files fit (%d MB). Fewer keyRanges fetch less",
                     self.name[1], self.name[0], number + 1, KEPT_BYTES_MAX >> 20,
+                    extra=LogEvent.SPARK_FETCHED_AGAIN.extra(),
                 )  # fmt: skip
             begin = found.begin()
         return found if begin is not None and begin <= self._next_offset else None

@@ -29,6 +29,7 @@ from assignors import TopicPartition
 from coop_consumer.errors import ConfigError, TopicMissingError
 from coop_consumer.kafka.patience import AWAY_S, LEADERLESS_S
 from coop_consumer.kafka.topics import TopicFacts
+from coop_consumer.log_events import LogEvent
 from streams_adapter.source.errors import (
     CheckpointMismatchError,
     OffsetsGoneError,
@@ -228,7 +229,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except TopicMissingError as error:  # deleted meanwhile
             if self._options.fail_on_data_loss:
                 raise
-            log.warning("%s; the group is not told of it", error)
+            extra = LogEvent.SPARK_GROUP_NOT_TOLD.extra(error=error)
+            log.warning("%s; the group is not told of it", error, extra=extra)
         self._mirrored = reached
 
     def _asked(self) -> Places:
@@ -266,6 +268,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "topic %s: does not exist (any more); the query goes on without it, and reads it "
                 "from its first record once it was made again (failOnDataLoss=false)",
                 topic,
+                extra=LogEvent.SPARK_TOPIC_MISSING.extra(topic=topic),
             )
         self._missing = missing
 
@@ -351,7 +354,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _miss(self, loss: OffsetsGoneError | TopicGoneError) -> None:
         if self._options.fail_on_data_loss:
             raise loss
-        log.warning("%s; it is false, and the query goes on", loss)
+        extra = LogEvent.SPARK_DATA_LOST.extra(error=loss)
+        log.warning("%s; it is false, and the query goes on", loss, extra=extra)
 
     def _most(self, limit: ReadLimit, pending: int) -> int | None:
         """How many records the next batch may have; 0: there is to be none yet; None: all."""

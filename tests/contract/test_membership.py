@@ -14,6 +14,7 @@ from coop_consumer.errors import ForeignProtocolError, MemberLostError
 from coop_consumer.kafka.membership import GroupMember
 from offsets import Committed
 from tests.support.seated import PARTITIONS, WAIT_S, Seated, SeatedAlone, SeatedInGroup, SeatedTests
+from tests.support.stock import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -26,6 +27,14 @@ class MembershipContract(SeatedTests):
     def test_who_holds_an_assignment_is_alive_and_waits_for_nobody(self, seated: Seated) -> None:
         _, is_joining = seated.membership.answered()
         assert (seated.membership.alive(monotonic() * 1_000), is_joining) == (True, False)
+
+    def test_its_threads_take_steps_and_none_is_told_of_once_it_has_left(
+        self, seated: Seated
+    ) -> None:
+        began_s = monotonic()
+        eventually(lambda: all(at > began_s for at in seated.membership.stepped_s().values()))
+        seated.membership.leave()
+        assert seated.membership.stepped_s() == {}
 
     def test_what_nobody_has_committed_is_told_as_none(self, seated: Seated) -> None:
         assert seated.committed() == {0: None, 1: None}

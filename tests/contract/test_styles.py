@@ -582,8 +582,8 @@ class BatchContract(StyleContract):
         ("result", "told"),
         [
             ([], "returned 0 results for 1 records"),
-            (7, "returned 7 for 1 records"),
-            (["done"], "returned 'done' for a record"),
+            (7, "returned int for 1 records"),
+            (["done"], "returned str for a record"),
         ],
     )
     def test_a_result_that_says_nothing_of_a_record_fails_it(self, result: Any, told: str) -> None:

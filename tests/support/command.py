@@ -22,7 +22,12 @@ import resource
 import signal
 import sys
 import threading
+import logging
 from coop_consumer import Worker
+
+if os.path.exists("hold"):
+    with open("hold") as hold:  # a pipe: until the test writes to it
+        hold.read()
 
 class Led(Worker):
     def process(self, record):
@@ -45,6 +50,22 @@ class Hoarding(Led):
                 self.hoard.append(os.open(os.devnull, os.O_RDONLY))
         except OSError:
             super().process(record)
+
+class Freezing(Led):
+    def process(self, record):
+        from coop_consumer.member.inbox import Inbox
+        from coop_consumer.ops import health
+        health.STEP_MAX_S = 1.5  # nobody waits for 10 s
+        Inbox.next = lambda *_: threading.Event().wait()  # the member's thread stands still
+        super().process(record)
+
+class Logging(Worker):
+    def process(self, record):
+        logging.getLogger("billing").warning("paid", extra={"bill": record.offset})
+
+class Failing(Worker):
+    def process(self, record):
+        raise ValueError("no route")
 
 class LedSetup(Led):
     def setup(self, context):

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 RUN = ("sh", "python")
 """The languages of blocks that are run, unless their mark says otherwise."""
-SHOWN = ("", "sql", "yaml")
+SHOWN = ("", "json", "properties", "sql", "yaml")
 """Those of blocks that show something: output, a picture, a file."""
 BLOCK_S = 100.0
 _SHELL = ("bash", "-euo", "pipefail", "-c")

@@ -7,12 +7,15 @@ from typing import assert_type
 from coop_consumer import (
     Context,
     CoopConsumerError,
+    Health,
     KeyRange,
     MemberMetrics,
     Record,
     TopicPartition,
     Worker,
     WorkerPool,
+    live,
+    ready,
 )
 
 
@@ -50,6 +53,9 @@ def run() -> None:
             assert_type(pool.wait(timeout_s=60.0), bool)
         except CoopConsumerError as error:
             assert_type(error.code, int | None)
+        assert_type(pool.health(), Health)
+        assert_type(live(pool.health()).ok, bool)
+        assert_type([reason.text for reason in ready(pool.health()).reasons], list[str])
 
 
 def mistakes() -> None:

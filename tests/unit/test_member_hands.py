@@ -93,7 +93,7 @@ class Table:
             executor=given.executor,
             range_calls=given.calls,
             committer=self.committer,  # type: ignore[arg-type] # answers to any name
-            say=lambda _, text: self.said.append(text),
+            say=lambda _level, _event, text, /, **_facts: self.said.append(text),
             leave=self.left.append,
         )
 
@@ -203,7 +203,7 @@ class Group:
             inbox=self.inbox,
             core=core,
             policies=policies,
-            say=lambda _, text: self.said.append(text),
+            say=lambda _level, _event, text, /, **_facts: self.said.append(text),
             now_ms=lambda: 0,
             doubt_topics=lambda: self.doubts.append(1),
         )

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -121,3 +122,27 @@ def test_handshakes_that_fail_leave_no_file_open() -> None:
             fails(log, TRIES)
             assert open_files() <= before + ROOM
         server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_look_up_of_a_name_that_takes_long_is_no_standstill() -> None:
+    """The system's look-up blocks the thread of the heartbeats, as long as its name server does."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(*_: Any) -> Any:
+        asked.set()
+        go_on.wait(WAIT_S)
+        raise socket.gaierror("no such name")
+
+    member = Membership(
+        {"bootstrap_servers": ["broker.invalid:9092"], "group_id": "g"},
+        ["t"],
+        "p",
+        cast("MembershipListener", Nobody()),
+    )
+    with patch.object(socket, "getaddrinfo", slow):
+        member.start()
+        assert asked.wait(WAIT_S)
+        assert [*member.stepped_s().values()] == [inf]
+        go_on.set()
+        member.leave()
+    assert member.stepped_s() == {}

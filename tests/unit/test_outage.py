@@ -17,7 +17,7 @@ class Brokers:
         self.now_s = 1_000.0
         self.answered_s: float | None = None
         self.outage = Outage(
-            lambda _, text: self.said.append(text),
+            lambda _level, _event, text, /, **_facts: self.said.append(text),
             heartbeat_s=0.5,
             join_s=15.0,
             clock=lambda: datetime.fromtimestamp(self.now_s),  # noqa: DTZ006 - for people

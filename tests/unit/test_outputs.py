@@ -80,7 +80,7 @@ def test_outputs_go_along_with_their_record_in_the_order_in_which_they_were_sent
         ({"headers": [("a", 5)]}, "header a is int"),
         ({"headers": [(b"a", b"b")]}, "are no headers"),
         ({"headers": 7}, "are no headers"),
-        ({"headers": None}, "None are no headers"),
+        ({"headers": None}, "a NoneType, are no headers"),
         ({"timestamp_ms": -5}, "timestamp"),
         ({"timestamp_ms": "now"}, "timestamp"),
     ],

@@ -603,7 +603,7 @@ def test_a_changelog_is_named_by_group_and_topic() -> None:
 def test_a_copied_record_has_no_state_and_the_refusal_says_so() -> None:
     copied = copy_of(Contents(ORDERS, 7, b"k", 1, 1, 2, b"v", [], (0, 0), None))
     state = KeyedState({}, lambda *_: None)
-    with pytest.raises(MisuseError, match=r"orders-0@7, .* is a copy"):
+    with pytest.raises(MisuseError, match=r"orders-0@7 is a copy"):
         state.get(copied)
 
 

@@ -8,6 +8,7 @@ files in minutes. The room touches what is not public API (hence the version pin
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -18,11 +19,23 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 _SCHEME = "coop-direct"
 
+LOOKING_UP: set[int] = set()
+"""Idents of threads that wait for a name server. The system's look-up blocks, for 10 s and more."""
+
 
 class _ClosingSocket(KafkaNetSocket):  # type: ignore[misc] # ships no types
     """A direct connection; kafka-python finds it by the scheme."""
 
     SCHEMES = (_SCHEME,)
+
+    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> Any:
+        """The addresses of a host; notes that this thread waits for them."""
+        here = threading.get_ident()
+        LOOKING_UP.add(here)
+        try:
+            return super().dns_lookup(host, port, raise_error)
+        finally:
+            LOOKING_UP.discard(here)
 
     async def connect(
         self,

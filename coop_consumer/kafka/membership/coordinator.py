@@ -44,6 +44,7 @@ from coop_consumer.kafka.membership.listener import (
     OffsetsFound,
 )
 from coop_consumer.kafka.membership.seat import Seat
+from coop_consumer.log_events import LogEvent
 from offsets import Committed
 
 log = logging.getLogger(__name__)
@@ -164,7 +165,9 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             planned = super()._perform_assignment(leader_id, protocol, members)
         except Exception as error:
             # Without an answer of the leader, every member would wait until its session expired.
-            log.exception("group %s: lead_assign failed, nobody gets anything", self.group_id)
+            extra = LogEvent.PLAN_FAILED.extra(group=self.group_id, error=error)
+            told = "group %s: lead_assign failed, nobody gets anything"
+            log.exception(told, self.group_id, extra=extra)
             self.fail(error, "this member could not assign as leader")
             return {member.member_id: NOTHING for member in members}
         self._ask_only_for(self._subscription.group_subscription())
@@ -184,9 +187,9 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         assignment = decode(member_assignment)
         plain = self._plain is not None and protocol == self._plain.name
         how = f"plain, by {protocol}" if plain else "by key ranges"
-        log.info(
-            "group %s: generation %d (%s), member %s", self.group_id, generation, how, member_id
-        )
+        told = "group %s: generation %d (%s), member %s"
+        extra = LogEvent.MEMBER_JOINED.extra(group=self.group_id)
+        log.info(told, self.group_id, generation, how, member_id, extra=extra)
         self.snapshot = AssignmentSnapshot(
             generation,
             member_id,
@@ -214,7 +217,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         try:
             self._listener.on_lost(reason)
         except Exception as error:
-            log.exception("group %s: on_lost failed", self.group_id)
+            extra = LogEvent.MEMBERSHIP_CALL_FAILED.extra(group=self.group_id, error=error)
+            log.exception("group %s: on_lost failed", self.group_id, extra=extra)
             self.fail(error, reason)
 
     def fail(self, error: Exception, reason: str) -> None:

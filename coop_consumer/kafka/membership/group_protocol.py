@@ -23,6 +23,7 @@ from coop_consumer.kafka.membership.listener import (
     MemberAssignment,
     MembershipListener,
 )
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -144,8 +145,10 @@ def decode(assignment: bytes) -> Any:
     """Read what a leader sent, which is foreign input: unreadable means nothing assigned."""
     try:
         return ConsumerProtocolAssignment.decode(assignment or NOTHING)
-    except Exception:
-        log.exception("unreadable assignment of %d bytes: taken as empty", len(assignment))
+    except Exception as error:
+        told = "unreadable assignment of %d bytes: taken as empty"
+        extra = LogEvent.ASSIGNMENT_UNREADABLE.extra(error=error)
+        log.exception(told, len(assignment), extra=extra)
         return ConsumerProtocolAssignment.decode(NOTHING)
 
 
@@ -153,7 +156,9 @@ def readable(subscription: bytes, member_id: str) -> bytes:
     """Return the subscription, or an empty one if nobody could read it."""
     try:
         ConsumerProtocolSubscription.decode(subscription)
-    except Exception:
-        log.exception("unreadable subscription of member %s: it gets nothing", member_id)
+    except Exception as error:
+        told = "unreadable subscription of member %s: it gets nothing"
+        extra = LogEvent.SUBSCRIPTION_UNREADABLE.extra(error=error)
+        log.exception(told, member_id, extra=extra)
         return _NO_TOPICS
     return subscription

@@ -13,6 +13,8 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from math import inf
+from time import monotonic
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -21,7 +23,7 @@ from kafka.util import Timer
 
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import CoopConsumerError, Told, TopicMissingError
-from coop_consumer.kafka.membership.connecting import close_what_fails
+from coop_consumer.kafka.membership.connecting import LOOKING_UP, close_what_fails
 from coop_consumer.kafka.membership.coordinator import Coordinator
 from coop_consumer.kafka.membership.errors import refused
 from coop_consumer.kafka.membership.group_protocol import OpaqueAssignor, PlainAssignor
@@ -35,12 +37,16 @@ from coop_consumer.kafka.membership.requests import HAS_LEFT, Ask, GroupRequests
 from coop_consumer.kafka.membership.seat import Seat
 from coop_consumer.kafka.membership.settings import checked, completed
 from coop_consumer.kafka.membership_login import logged_in_membership
+from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import CLIENTS
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200
 """How long the driver waits for a join before it checks whether it should leave."""
+
+_BEAT_S = 1.0
+"""How often the IO thread notes that it takes steps."""
 
 _FAILED_LEAVE_MS = 2_000
 """How long a member that ends by a failure waits for the answer to its LeaveGroup."""
@@ -114,6 +120,7 @@ class Membership:
         self._leaving = threading.Event()
         self._leave_timeout_ms = 0
         self._requests = GroupRequests(self._settings)
+        self._beat_s = 0.0  # when the IO thread took a step last
         self._client: Any = None
         self._driver: threading.Thread | None = None
 
@@ -158,6 +165,19 @@ class Membership:
             and coordinator.snapshot is not None
             and now_ms < coordinator.alive_until_ms
         )
+
+    def stepped_s(self) -> dict[str, float]:
+        """When the thread of the heartbeats took a step last; see `GroupMembership`."""
+        thread = self._client._net._io_thread if self._client is not None else None
+        if thread is None or not self._beat_s or self._leaving.is_set():
+            return {}
+        return {thread.name: inf if thread.ident in LOOKING_UP else self._beat_s}
+
+    async def _beat(self) -> None:
+        """Note again and again that the IO thread takes steps; until the client closes."""
+        while True:
+            self._beat_s = monotonic()
+            await self._client._net.sleep(_BEAT_S)
 
     def answered(self) -> tuple[float | None, bool]:
         """When the coordinator answered last (monotonic), and whether it waits for others now."""
@@ -286,7 +306,8 @@ class Membership:
         except (CoopConsumerError, kafka_errors.KafkaError) as error:
             failure = self._requests.translated(error, HAS_LEFT)
         except Exception as error:
-            log.exception("group %s: membership failed", self._group)
+            extra = LogEvent.MEMBERSHIP_FAILED.extra(group=self._group, error=error)
+            log.exception("group %s: membership failed", self._group, extra=extra)
             failure = self._requests.translated(error, HAS_LEFT)
         self._end(failure)
         if failure is not None and not self._leaving.is_set():
@@ -296,6 +317,7 @@ class Membership:
         """Find a broker and the topics, so that a leader has metadata at its first join."""
         manager, cluster = self._client._manager, self._client.cluster
         self._client._net.start()
+        self._client._net.call_soon_threadsafe(self._beat)
         bootstrap = manager.bootstrap_async(self._connect_timeout_ms)
         # Set before its first request; a second request would come 100 ms later.
         cluster.set_topics(self._topics)
@@ -342,7 +364,8 @@ class Membership:
             try:
                 settled = coordinator.poll(timeout_ms=_POLL_MS)
             except kafka_errors.RetriableError as error:
-                log.warning("group %s: it tries again (%s)", self._group, error)
+                extra = LogEvent.MEMBERSHIP_TRIED_AGAIN.extra(group=self._group, error=error)
+                log.warning("group %s: it tries again (%s)", self._group, error, extra=extra)
                 self._leaving.wait(_POLL_MS / 1000)
                 continue
             if settled:
@@ -358,8 +381,10 @@ class Membership:
                 coordinator.snapshot = None
                 timeout_ms = self._leave_timeout_ms or _FAILED_LEAVE_MS
                 coordinator.close(autocommit=False, timeout_ms=timeout_ms)
-        except Exception:
-            log.exception("group %s: could not leave; the session will expire", self._group)
+        except Exception as error:
+            extra = LogEvent.MEMBER_NOT_LEFT.extra(group=self._group, error=error)
+            told = "group %s: could not leave; the session will expire"
+            log.exception(told, self._group, extra=extra)
         finally:
             self._client.close()
 

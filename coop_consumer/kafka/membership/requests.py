@@ -17,6 +17,7 @@ from kafka import errors as kafka_errors
 from coop_consumer.errors import CoopConsumerError, MemberLostError, MembershipError
 from coop_consumer.kafka.membership.coordinator import TAKEN_OVER, Coordinator
 from coop_consumer.kafka.membership.errors import in_our_words
+from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -91,10 +92,10 @@ class GroupRequests:
         finally:
             try:
                 answer(result, error)
-            except Exception:
-                log.exception(
-                    "group %s: the callback of a request failed", self._settings["group_id"]
-                )
+            except Exception as failure:
+                group = self._settings["group_id"]
+                extra = LogEvent.MEMBERSHIP_CALL_FAILED.extra(group=group, error=failure)
+                log.exception("group %s: the callback of a request failed", group, extra=extra)
 
     def translated(self, error: Exception, consequence: str) -> CoopConsumerError:
         """Our error; `consequence` says what it means for the member."""

@@ -16,6 +16,7 @@ except Exception as error:  # noqa: BLE001 - of whatever kind, see above
         "format keyrange is not known to Spark: %s. Other formats are not concerned. "
         "pip install 'coop-consumer[spark]' brings what it needs.",
         error,
+        extra={"event": "spark.format_missing", "error": type(error).__name__},
     )
 else:
     __all__ = ["DefaultSource"]
