@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
+from coop_consumer.errors import ExitCode
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.mistakes import FILES, MISTAKES, SECURED, Mistake
@@ -68,9 +69,10 @@ def typed(words: list[str], bootstrap: str | None, folder: Path) -> tuple[int, s
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands wait for a broker for 2 s, instead of 10."""
-    monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (2.0,))
+def impatient(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command waits for 2 s, instead of 10, for a broker that will not answer."""
+    if mistake.code is ExitCode.UNAVAILABLE:
+        monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (2.0,))
 
 
 @pytest.fixture(scope="module")
