@@ -234,3 +234,11 @@ def test_a_group_without_partitions_is_a_group() -> None:
 
     assert found["up",] == 1
     assert found["handover_seconds",] == 0
+
+
+def test_a_group_of_2000_partitions_is_shown_whole() -> None:
+    many = tuple(replace(PARTITION, tp=TopicPartition("orders", number)) for number in range(2_000))
+    found = samples(replace(STATUS, partitions=many))
+
+    assert sum(name == "stable_offset" for name, *_ in found) == 2_000
+    assert found["unowned_share", "orders"] == pytest.approx(0.5)
