@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from assignors import TopicPartition
 
@@ -37,6 +37,13 @@ class Facts(TypedDict, total=False):
     key: str | None
     attempt: int
     error: BaseException | str | None
+
+
+# The class of an error may be a stranger's, whose metaclass defines this name anew.
+_qualname_of: Any = vars(type)["__qualname__"].__get__
+
+_NAMES = tuple(Facts.__annotations__)
+"""In this order formatters that show all of them do so."""
 
 
 class LogEvent(StrEnum):
@@ -219,15 +226,22 @@ class LogEvent(StrEnum):
         {'event': 'range.waits', 'group': 'billing', 'topic': 'orders', 'partition': 3}
         """
         found: dict[str, object] = {"event": self.value}
-        found |= {name: fact for name, fact in facts.items() if fact is not None and name != "tp"}
-        tp, error = facts.get("tp"), facts.get("error")
-        if tp is not None:
-            found["topic"], found["partition"] = tp.topic, tp.partition
-        if isinstance(error, BaseException):
-            found["error"] = type(error).__qualname__
+        for name in _NAMES:
+            if (fact := facts.get(name)) is None:
+                continue
+            if isinstance(fact, TopicPartition):
+                found["topic"], found["partition"] = fact.topic, fact.partition
+            else:
+                found[name] = kind_of(fact) if isinstance(fact, BaseException) else fact
         if (trace := trace_id()) is not None:
             found["trace_id"] = trace
         return found
+
+
+def kind_of(error: BaseException) -> str:
+    """The name of an error's type, whatever that type is."""
+    name: str = _qualname_of(type(error))
+    return name
 
 
 def trace_id() -> str | None:

@@ -36,7 +36,8 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
         extra = LogEvent.COMMAND_FAILED.extra(error=error)
         log.debug("where it went wrong", exc_info=True, extra=extra)
         if is_json():  # whoever reads JSON can read nothing else
-            log.error("%s", _message_of(error), extra=extra)  # noqa: TRY400 - the text suffices
+            told = _message_of(error).removeprefix("error: ")
+            log.error("%s", told, extra=extra)  # noqa: TRY400 - the text suffices
         else:
             echo(_message_of(error), err=True)
         ctx.exit(exit_code_of(error))

@@ -14,6 +14,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from coop_consumer.log_events import kind_of
 from coop_consumer.plain_text import printable, shortened
 
 _ERROR_CHARS = 200
@@ -28,7 +29,6 @@ _PART = "The above exception is part of the following group:"
 # The class of an error is a stranger's: it may refuse every assignment, as a frozen dataclass does,
 # or define these names anew. So they are read and set as the interpreter does it.
 _name_of: Any = vars(type)["__name__"].__get__
-_qualname_of: Any = vars(type)["__qualname__"].__get__
 _cause_of: Any = vars(BaseException)["__cause__"].__get__
 _context_of: Any = vars(BaseException)["__context__"].__get__
 _hides_context: Any = vars(BaseException)["__suppress_context__"].__get__
@@ -110,7 +110,7 @@ def failure_told(error: BaseException, within: BaseException | None = None) -> F
     chain = _chain(error)
     if within is not None and within is not error and not any(raised.places for raised in chain):
         chain = (*chain[:-1], chain[-1]._replace(link=_CAUSE), *_chain(within))
-    return Failure(_qualname_of(type(error)), describe(error), chain)
+    return Failure(kind_of(error), describe(error), chain)
 
 
 def is_a(error: BaseException, kind: type[BaseException]) -> bool:
