@@ -133,7 +133,9 @@ def begins(source: TokenSource) -> bool:
     return True
 
 
-@pytest.mark.parametrize("act", [fail, lambda: 7, threading.Event().wait], ids=str)
+@pytest.mark.parametrize(
+    "act", [fail, lambda: 7, threading.Event().wait], ids=["raises", "is no token", "hangs"]
+)
 def test_a_member_at_work_goes_on_with_its_token_and_the_log_says_so_once(
     provider: Provider, act: Callable[[], object], caplog: pytest.LogCaptureFixture
 ) -> None:
