@@ -24,6 +24,10 @@ _encoded = JsonEncoder().encode
 class JsonLines(JsonFormatter):
     """Formats log records as JSON objects."""
 
+    def belongs_to(self, group: str, member: str) -> None:
+        """From now on each line has these, also those of strangers, unless it has its own."""
+        self.static_fields = {"group": group, "member": member}
+
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:
@@ -34,6 +38,7 @@ class JsonLines(JsonFormatter):
         if (event := record.__dict__.get("event")) is not None:
             log_data["event"] = event
         log_data["message"] = record.message
+        log_data |= self.static_fields
         log_data |= {
             name: value
             for name, value in record.__dict__.items()
