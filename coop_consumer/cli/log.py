@@ -34,6 +34,13 @@ def set_up_format(log_format: str) -> None:
     _handler().setFormatter(formatter_of(log_format, LOG_FORMAT))
 
 
+def belongs_to(group: str, member: str) -> None:
+    """Let each line name the group and the member of this process, if lines are JSON."""
+    named = getattr(_handler().formatter, "belongs_to", None)
+    if named is not None:
+        named(group, member)
+
+
 def is_json() -> bool:
     """Whether the log of this process is JSON, so that nothing else should come on stderr."""
     formatter = _handler().formatter

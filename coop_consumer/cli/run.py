@@ -19,6 +19,7 @@ import click
 from coop_consumer.cli import HEALTH_FILE, NO_SUPERVISE
 from coop_consumer.cli.garbage import collect_less_often
 from coop_consumer.cli.limits import refuse_too_little
+from coop_consumer.cli.log import belongs_to
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
@@ -163,6 +164,7 @@ def run(
         until_caught_up=until is not None,
         seat=seat,
     )
+    belongs_to(config.group_id, pool.name)
     signals = Signals(pool, connection, settings, executor, workers)
     signals.listen()
     if seat is not None:

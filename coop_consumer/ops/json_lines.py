@@ -24,6 +24,10 @@ _encoded = JsonEncoder().encode
 class JsonLines(JsonFormatter):
     """Formats log records as JSON objects."""
 
+    def belongs_to(self, group: str, member: str) -> None:
+        """From now on each line has these, also those of strangers, unless it has its own."""
+        self.static_fields = {"group": group, "member": member}
+
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:
@@ -31,16 +35,17 @@ class JsonLines(JsonFormatter):
         ts = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         log_data["ts"] = f"{ts[:-6]}Z"
         log_data["level"] = record.levelname.lower()
-        if (event := record.__dict__.get("event")) is not None:
+        event = record.__dict__.get("event")
+        if event is not None:
             log_data["event"] = event
         log_data["message"] = record.message
+        log_data |= self.static_fields
         log_data |= {
-            name: value
-            for name, value in record.__dict__.items()
-            if name not in _RESERVED and not str(name).startswith("_")
+            name: value for name, value in record.__dict__.items() if name not in _RESERVED
         }
-        if "trace_id" not in log_data and (trace := trace_id()) is not None:
-            log_data["trace_id"] = trace  # of a line of the user's, in a handler
+        # A line of ours has its trace; one of the user's gets it here.
+        if event is None and "trace_id" not in log_data and (trace := trace_id()) is not None:
+            log_data["trace_id"] = trace
         log_data["logger"], log_data["thread"] = record.name, record.threadName
         log_data["process"] = record.process
         if (traceback := message_dict.pop("exc_info", None)) is not None:

@@ -51,6 +51,8 @@ def test_children_write_json_with_what_the_user_gives_as_extra(
     run = started(orders, "Logging", "--executor", "process", "--log-format=json")
     line: dict[str, Any] = json.loads(run.wait_for('"paid"'))
     assert (line["message"], line["logger"], line["bill"]) == ("paid", "billing", 0)
+    assert line["group"] == orders.group
+    assert line["member"]
 
 
 @pytest.mark.parametrize("keys", ["text", "hash", "none"])

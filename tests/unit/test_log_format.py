@@ -31,7 +31,8 @@ class JsonLog:
     def __init__(self) -> None:
         self._text = StringIO()
         handler = logging.StreamHandler(self._text)
-        handler.setFormatter(formatter_of("json", ""))
+        self.formatter = formatter_of("json", "")
+        handler.setFormatter(self.formatter)
         self.logger = logging.Logger("coop_consumer.test")  # noqa: LOG001 - nobody else's
         self.logger.addHandler(handler)
 
@@ -88,6 +89,17 @@ def test_a_line_of_a_stranger_has_no_event_and_keeps_its_extra(log: JsonLog) -> 
     assert (line["message"], line["customer"]) == ("paid 7", 11)
     assert "event" not in line
     assert "coop_passed" not in line
+
+
+def test_a_line_of_a_process_with_one_member_names_it_unless_it_names_another_one(
+    log: JsonLog,
+) -> None:
+    log.formatter.belongs_to("billing", "m-1")  # type: ignore[attr-defined] # a JsonLines
+    log.logger.warning("paid")
+    line = log.line()
+    assert (line["group"], line["member"]) == ("billing", "m-1")
+    log.logger.warning("left", extra=LogEvent.MEMBER_LEFT.extra(group="billing", member="m-2"))
+    assert log.line()["member"] == "m-2"
 
 
 def test_an_exception_is_a_field_of_its_own_and_a_line_stays_one(log: JsonLog) -> None:

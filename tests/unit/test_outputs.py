@@ -120,9 +120,10 @@ def test_nothing_is_sent_for_a_record_that_is_done_or_failed_or_a_copy(
     for other in (copy.copy(record), pickle.loads(pickle.dumps(record))):  # noqa: S301
         with pytest.raises(MisuseError, match="is a copy"):
             outputs.send(other, "totals", b"k", b"v")
-    not_one: Any = "record"
-    with pytest.raises(MisuseError, match="is no record"):
+    not_one: Any = "what might be a value"
+    with pytest.raises(MisuseError, match="str is no record") as refused:
         outputs.send(not_one, "totals", b"k", b"v")
+    assert "value" not in str(refused.value), "it would be in the log"
     outputs.send(record, "totals", b"k", b"of the attempt that fails")
     member.fail(0)
     with pytest.raises(MisuseError, match=r"this attempt at it \(attempt 1\) has failed"):
