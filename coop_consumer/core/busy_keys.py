@@ -2,8 +2,8 @@
 
 In: the heavy hashes of tenures, what their lanes do, and time. Out: one WARNING a minute at most. A
 record costs nothing here: four times a second the member looks at the lanes of at most four hashes
-of a tenure. A key is busy if it has run at 95 % of the looks of 10 s, and more of it has waited at
-each of them.
+of a tenure. A key is busy if it has run at 80 % of the looks of 10 s, and more of it has waited at
+each of them: then it runs as often as it gets its turn among the others.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LOOK_MS = 250
 WINDOW_MS = 10_000
 AGAIN_MS = 60_000
+_RUNS_SHARE = 0.8
+"""Between two of its records a key may wait for a worker. Measured: 0.83 to 0.92 beside others."""
 _BUSY_SHARE = 0.95
 _LOOKS_MIN = 20
 
@@ -66,7 +68,7 @@ class BusyKeys:
                 it.ran += runs
                 if state.now_ms - it.since_ms >= WINDOW_MS:
                     self._watched[place] = _Watched(state.now_ms)
-                    if it.looks >= _LOOKS_MIN and it.ran >= _BUSY_SHARE * it.looks:
+                    if it.looks >= _LOOKS_MIN and it.ran >= _RUNS_SHARE * it.looks:
                         self._report(partition, tenure, key_hash, rate)
 
     def _at(self, tenure: Tenure, key_hash: int) -> tuple[bool, bool]:
