@@ -479,6 +479,7 @@ class MemberCore:
 
     def metrics(self) -> MemberMetrics:
         """What it counts, and how it stands now, for others than its thread. O(lanes)."""
+        self.lanes.work.look(self.state.now_ms, self.state.tally)
         with self.state.lock:
             census = self.lanes.census()
         return metrics_now(

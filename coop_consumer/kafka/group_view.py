@@ -65,18 +65,22 @@ class CoordinatorView:
             self._open.close()
             self._open = None
 
-    @contextmanager
-    def _describing(self) -> Iterator[_Describer]:
-        """A client that describes groups; one that has failed does not stay open."""
+    def _asked(self, ask: Callable[[_Describer], T]) -> T:
+        """What a client answers that describes groups; one that has failed does not stay open."""
+        if self._open is not None:
+            try:
+                return ask(self._open)
+            except (
+                kafka_errors.KafkaError
+            ):  # perhaps a connection was closed meanwhile: a new client
+                self.close()
         if not self._stays:
             with _describing(self._config) as describer:
-                yield describer
-            return
+                return ask(describer)
         with _translated(self._config):
             try:
-                if self._open is None:
-                    self._open = _Describer(**for_admin(self._config.membership()))
-                yield self._open
+                self._open = _Describer(**for_admin(self._config.membership()))
+                return ask(self._open)
             except BaseException:
                 self.close()
                 raise
@@ -84,10 +88,11 @@ class CoordinatorView:
     def described(self) -> GroupDescription:
         """The group's state and members, with the user data of our own members."""
         group = self._config.group_id
-        with self._describing() as describer:
-            found = _when_loaded(describer, group, lambda: describer.describe_groups([group]))[
-                group
-            ]
+
+        def ask(it: _Describer) -> Any:
+            return _when_loaded(it, group, lambda: it.describe_groups([group]))[group]
+
+        found = self._asked(ask)
         if found.group_state == _DEAD:
             return self._of_newer_protocol()
         members = tuple(_member(it, plain=found.protocol_data != PROTOCOL) for it in found.members)
@@ -113,8 +118,7 @@ class CoordinatorView:
 
     def committed(self) -> dict[TopicPartition, Committed]:
         """The group's committed offsets in Kafka's own store, with their metadata."""
-        with self._describing() as describer:
-            return _committed_offsets(describer, self._config.group_id)
+        return self._asked(lambda it: _committed_offsets(it, self._config.group_id))
 
 
 def committed_offsets(config: Config) -> dict[TopicPartition, Committed]:

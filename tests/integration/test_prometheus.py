@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -177,12 +178,15 @@ def test_every_query_of_dashboard_and_alerts_parses_and_answers(
                 its.produce(["key-1", "key-2"])
                 return bool(its_prometheus.query("rate(coop_transactions_total[10s]) > 0"))
 
+            def answers(query: str) -> bool:
+                return move() and bool(its_prometheus.query(query))
+
             eventually(move)
             for query in map(at_any, QUERIES):
                 if any(name in query for name in MAY_BE_EMPTY):
                     its_prometheus.query(query)
                 else:
-                    eventually(lambda asked=query: move() and its_prometheus.query(asked))
+                    eventually(partial(answers, query))
             rules = its_prometheus.ask("rules")["groups"][0]["rules"]
             eventually(
                 lambda: (

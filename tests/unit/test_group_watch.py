@@ -161,7 +161,7 @@ def test_groups_are_found_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(group_watch, "groups_of_ours", ours)
     monkeypatch.setattr(group_watch, "_FIND_S", 0.001)
-    watches = Watches(Idle)  # type: ignore[arg-type, return-value]
+    watches = Watches(Idle)  # type: ignore[arg-type]
     watches.find(config())
     eventually(lambda: {it.group for it in watches.looks} == {"a", "b"})
     watches.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import KeyRange, Wait
+from assignors import KeyRange
 from coop_consumer.core.beginning import Beginnings
-from coop_consumer.core.state import Partition
+from coop_consumer.core.state import Partition, WaitingRanges
 from offsets import PartitionProgress
 
 BREAKS = ("I3", "I5")
@@ -23,12 +23,12 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         self: Beginnings,
         partition: Partition,
         ranges: tuple[KeyRange, ...],
-        waits: tuple[Wait, ...],
+        waiting: WaitingRanges,
         blocked: set[int],
     ) -> None:
         with pytest.MonkeyPatch.context() as forgetting:
             if self.state.membership.alone:
                 forgetting.setattr(Partition, "progress_in", nothing)
-            begin_tenure(self, partition, ranges, waits, blocked)
+            begin_tenure(self, partition, ranges, waiting, blocked)
 
     patch.setattr(Beginnings, "_begin_tenure", begin)
