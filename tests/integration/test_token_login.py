@@ -114,7 +114,7 @@ def test_a_group_lives_on_past_many_tokens(
     orders.wait_for_lag(0)
     assert "not a member any more" not in caplog.text
     ours = [it for it in caplog.records if it.name.startswith("coop_consumer.member")]
-    assert [it.message for it in ours if it.levelno >= logging.WARNING] == []
+    assert [it.message for it in ours if it.levelno >= logging.ERROR] == []
 
 
 def test_a_consumer_lives_on_past_many_tokens(
