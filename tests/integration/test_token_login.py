@@ -204,6 +204,7 @@ def test_a_token_that_the_broker_refuses_is_a_refused_login(
         Pool(members.settings, members.topic).pool.start()
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_commands_log_in_by_tokens(orders: Job, members: Job, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     text = "".join(f"{name}={value}\n" for name, value in members.client.items())
