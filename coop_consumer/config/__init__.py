@@ -6,7 +6,8 @@ Room: `coop_consumer`; no Kafka import, no thread.
     setting          one row of the table            choices     its enums
     patterns         what its texts must look like  topic_choice  topics by name and by pattern
     contradictions   pairs that exclude each other   roles       what a group uses a topic for
-    librdkafka       names that are not ours         security    TLS and logins
+    librdkafka       names that are not ours         passed      those that are set, checked
+    security         TLS and logins
     config           the `Config`, with its view for each client
     placeholders     `${env:...}` and `${file:...}`  hiding      keeps secrets out of errors
     properties_file  the text form                   reference   the table as documentation

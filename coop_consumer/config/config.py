@@ -14,21 +14,24 @@ import platform
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Self
 
 from coop_consumer.config.hiding import HIDDEN, hiding
 from coop_consumer.config.librdkafka import (
-    ALIASES,
     BOUNDS,
     CONSUMER,
-    DECIDED,
     LIBRDKAFKA_ALONE,
-    PASSED,
     PRODUCER,
     SECRETS,
     SHARED,
-    refusal_of,
+)
+from coop_consumer.config.passed import (
+    by_first_names,
+    check_bound,
+    check_prefetch,
+    is_empty,
+    number_of,
+    passed_on,
 )
 from coop_consumer.config.placeholders import resolve
 from coop_consumer.config.security import (
@@ -37,7 +40,7 @@ from coop_consumer.config.security import (
     data_plane_security,
     membership_security,
 )
-from coop_consumer.config.setting import NUMBER_MAX, Setting, shown, unsendable
+from coop_consumer.config.setting import Setting, shown
 from coop_consumer.config.settings import SETTINGS, TypedSettings
 from coop_consumer.config.settings_dict import Settings
 from coop_consumer.errors import ConfigError, GroupIdMissingError
@@ -54,9 +57,6 @@ MESSAGE_MAX_BYTES = 1_000_000
 
 RECONNECT_BACKOFF_MAX_MS = 1_000
 """Both clients come back within a second of a restarted broker; their defaults are 10 and 30 s."""
-
-_NAME_MAX = 100
-"""Characters of an unknown name that are compared with the known ones."""
 
 TRANSACTION_TIMEOUT_MS = 10_000
 
@@ -96,10 +96,10 @@ class Config(TypedSettings):
                 both_clients=self.both_clients,
             )
             for name in (*MEMBERSHIP_KEYWORDS, "message.max.bytes"):
-                _number(passed, name, 0)
+                number_of(passed, name, 0)
             for name in BOUNDS.keys() & passed.keys():
-                _check_bound(passed, name)
-            _check_prefetch(passed, self.max_bytes_fetcher_filtering)
+                check_bound(passed, name)
+            check_prefetch(passed, self.max_bytes_fetcher_filtering)
 
     @classmethod
     def from_dict(
@@ -131,15 +131,15 @@ class Config(TypedSettings):
                 f"is {shown(mapping)}, not a dict of dotted names",
                 'Give a dict such as {"bootstrap.servers": "b:9092", "group.id": "billing"}',
             )
-        named, secret = resolve(_by_first_names(mapping))
+        named, secret = resolve(by_first_names(mapping))
         ours: dict[str, Any] = {}
         passed: dict[str, Passed] = {}
         with hiding([named[name] for name in secret]):
             for name, value in named.items():
                 setting = SETTINGS.get(name)
                 if setting is None:
-                    passed |= _passed(name, value, both_clients=both_clients)
-                elif not setting.required or not _is_empty(value):
+                    passed |= passed_on(name, value, both_clients=both_clients)
+                elif not setting.required or not is_empty(value):
                     ours[setting.field] = setting.parse(value)
         if "group_id" not in ours:
             raise GroupIdMissingError
@@ -203,7 +203,7 @@ class Config(TypedSettings):
     @property
     def transaction_timeout_ms(self) -> int:
         """`transaction.timeout.ms`: so long brokers leave a transaction open."""
-        return _number(dict(self.passed), "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+        return number_of(dict(self.passed), "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
 
     @property
     def statistics_interval_ms(self) -> int:
@@ -227,7 +227,7 @@ class Config(TypedSettings):
         of range is an error to act on, not a reset.
         """
         prefetch_kbytes = min(PREFETCH_KBYTES, self.max_bytes_fetcher_filtering // 1024)
-        message_max_bytes = _number(dict(self.passed), "message.max.bytes", MESSAGE_MAX_BYTES)
+        message_max_bytes = number_of(dict(self.passed), "message.max.bytes", MESSAGE_MAX_BYTES)
         return {
             **self._connection(),
             # A fetch that found the queue full would sleep a second; 1 ms costs nothing measurable.
@@ -300,7 +300,7 @@ class Config(TypedSettings):
         passed: dict[str, Passed] = {"reconnect.backoff.max.ms": RECONNECT_BACKOFF_MAX_MS}
         passed |= dict(self.passed)
         keywords: dict[str, Any] = {
-            keyword: _number(passed, name, 0)
+            keyword: number_of(passed, name, 0)
             for name, keyword in MEMBERSHIP_KEYWORDS.items()
             if name in passed
         }
@@ -360,111 +360,3 @@ class Config(TypedSettings):
     def _passed_of(self, names: Iterable[str]) -> dict[str, Passed]:
         wanted = set(names)
         return {name: value for name, value in self.passed if name in wanted}
-
-
-def _by_first_names(mapping: Mapping[str, object]) -> dict[str, object]:
-    """The mapping with one name for each setting; saying a thing twice must say the same."""
-    named: dict[str, object] = {}
-    spelled: dict[str, str] = {}
-    for spelling, value in mapping.items():
-        if not isinstance(spelling, str):
-            raise ConfigError(
-                f"the name {shown(spelling)}", "is not text", "Name each setting by a text"
-            )
-        name = ALIASES.get(spelling, spelling)
-        if name in named and not _is_same(named[name], value):
-            raise ConfigError(
-                spelling,
-                f"is another name of {spelled[name]}, and the two differ",
-                f"Set {name} alone",
-            )
-        named[name] = value
-        spelled[name] = spelling
-    return named
-
-
-def _passed(name: str, value: object, *, both_clients: bool) -> dict[str, Passed]:
-    """The setting to pass to librdkafka, or nothing if it only repeats what is decided here."""
-    if name in DECIDED:
-        decided = DECIDED[name]
-        if isinstance(value, str | int) and shown(value).strip().lower() in decided.values:
-            return {}
-        raise ConfigError(
-            name,
-            f"={shown(value)} is not possible: {decided.why}",
-            f"Leave it out, or set it to {decided.values[0]}",
-        )
-    known = PASSED if both_clients else PASSED | LIBRDKAFKA_ALONE
-    refusal = None if name in known else refusal_of(name)
-    if refusal is not None:
-        raise ConfigError(name, f"may not be set: {refusal.why}", refusal.remedy)
-    if name not in known:
-        raise _unknown(name, known)
-    if not isinstance(value, str | int | float):
-        kind = type(value).__name__
-        raise ConfigError(name, f"is of the type {kind}", "Give text, a number, true or false")
-    if not isinstance(value, str) and not abs(value) <= NUMBER_MAX:  # nor is NaN
-        problem = f"={shown(value)} is no number that a client takes"
-        raise ConfigError(name, problem, "Give a number of 64 bits")
-    unsent = unsendable(str(value), controls=True)
-    if unsent is not None:
-        raise ConfigError(name, unsent, "Give the text without that character")
-    return {name: value}
-
-
-def _unknown(name: str, passed: Iterable[str]) -> ConfigError:
-    known = [*SETTINGS, *passed, *ALIASES]
-    nearest = get_close_matches(name[:_NAME_MAX].lower().replace("_", "."), known, n=1)
-    remedy = (
-        f"The nearest name is {nearest[0]}"
-        if nearest
-        else "No known name is near to it: docs/configuration.md lists all of them"
-    )
-    return ConfigError(shown(name), "is unknown to this library and to librdkafka", remedy)
-
-
-def _number(passed: Mapping[str, Passed], name: str, default: int) -> int:
-    value = passed.get(name, default)
-    try:
-        number = int(value)
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(
-            name, f"={shown(value)} is not a whole number", "Give digits only"
-        ) from error
-    if abs(number) > NUMBER_MAX or (isinstance(value, float) and number != value):
-        raise ConfigError(name, f"={shown(value)} is not a whole number", "Give digits only")
-    return number
-
-
-def _check_bound(passed: Mapping[str, Passed], name: str) -> None:
-    number, bound = _number(passed, name, 0), BOUNDS[name]
-    if bound.zero and number == 0:
-        return
-    if bound.low is not None and number < bound.low:
-        problem = f"={number} is below {bound.low}: {bound.why}"
-    elif bound.high is not None and number > bound.high:
-        problem = f"={number} is above {bound.high}: {bound.why}"
-    else:
-        return
-    raise ConfigError(name, problem, f"Choose {bound.words}")
-
-
-def _check_prefetch(passed: Mapping[str, Passed], wall_bytes: int) -> None:
-    prefetch_kbytes = _number(passed, "queued.max.messages.kbytes", 0)
-    if prefetch_kbytes * 1024 > wall_bytes:
-        raise ConfigError(
-            "queued.max.messages.kbytes",
-            f"={prefetch_kbytes} is above max.bytes.fetcher.filtering={wall_bytes} bytes",
-            f"Choose {wall_bytes // 1024} or less, or raise max.bytes.fetcher.filtering",
-        )
-
-
-def _is_same(value: object, other: object) -> bool:
-    try:
-        return bool(value == other)
-    except Exception:  # noqa: BLE001 - a stranger's comparison
-        return value is other
-
-
-def _is_empty(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value)

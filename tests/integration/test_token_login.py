@@ -7,6 +7,7 @@ in by a password.
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,10 +19,14 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from coop_consumer import CooperativeConsumer, WorkerPool, token_source
+from assignors import TopicPartition
+from coop_consumer import Config, CooperativeConsumer, WorkerPool, token_source
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.errors import ConfigError, ExitCode, TokenUnavailableError
+from coop_consumer.kafka.slice_reader import read_slice
+from coop_consumer.patterns import ExclusiveProducer
+from offsets import OffsetRange
 from tests.integration.test_exactly_once import assert_once, visible
 from tests.support import tokens
 from tests.support.brokers import own_broker
@@ -109,7 +114,7 @@ def test_a_group_lives_on_past_many_tokens(
     orders.wait_for_lag(0)
     assert "not a member any more" not in caplog.text
     ours = [it for it in caplog.records if it.name.startswith("coop_consumer.member")]
-    assert [it.message for it in ours if it.levelno >= logging.WARNING] == []
+    assert [it.message for it in ours if it.levelno >= logging.ERROR] == []
 
 
 def test_a_consumer_lives_on_past_many_tokens(
@@ -199,6 +204,7 @@ def test_a_token_that_the_broker_refuses_is_a_refused_login(
         Pool(members.settings, members.topic).pool.start()
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_commands_log_in_by_tokens(orders: Job, members: Job, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     text = "".join(f"{name}={value}\n" for name, value in members.client.items())
@@ -216,3 +222,13 @@ def test_a_member_in_its_own_process_finds_the_provider_by_its_name(
     command = started(members, "Led")
     orders.produce([None])
     command.wait_for("begin 0")
+
+
+def test_single_writers_and_slices_log_in_by_tokens(orders: Job, members: Job) -> None:
+    """They have librdkafka alone; the settings of a slice travel to executors as they are."""
+    place = TopicPartition(orders.topic, 0)
+    with ExclusiveProducer(members.client, place, "writer-1") as producer, producer.transaction():
+        producer.put(0, b"value", b"key")
+    made = pickle.loads(pickle.dumps(Config.from_dict(members.settings)))  # noqa: S301 - ours
+    slices = read_slice(made, place, OffsetRange(0, 0))
+    assert [message.value() for messages, _ in slices for message in messages] == [b"value"]

@@ -242,6 +242,7 @@ def test_a_named_topic_that_is_missing_stays_an_error_beside_a_pattern(shop: Sho
         shop.pool(topics=["^("])
 
 
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_status_and_doctor_show_the_pattern(shop: Shop) -> None:
     shop.open("eu")
     with shop.members(1):

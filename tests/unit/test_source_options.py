@@ -42,6 +42,26 @@ def test_settings_of_spark_users_that_clients_of_a_group_have_are_taken() -> Non
     assert SourceOptions.parse({**NEEDED, **said}).config.isolation_level == "read_uncommitted"
 
 
+@pytest.mark.parametrize("group", [{}, {"group.id": "billing"}], ids=["no group", "a group"])
+def test_a_provider_of_tokens_serves_spark_too(group: dict[str, str]) -> None:
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.oauth.token.provider": "auth:token",
+    }
+    config = SourceOptions.parse({**NEEDED, **login, **group}).config
+    assert config.data_plane()["oauth.token.provider"] == "auth:token"
+
+
+def test_placeholders_are_looked_up_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("T_GROUP", "billing")
+    monkeypatch.setenv("T_BROKER", "b:9092")
+    said = {"kafka.bootstrap.servers": "${env:T_BROKER}", "group.id": "${env:T_GROUP}"}
+    options = SourceOptions.parse({**NEEDED, **said})
+    assert (options.group, options.config.group_id) == ("billing", "billing")
+    assert options.config.bootstrap_servers == "b:9092"
+
+
 def test_offsets_are_read_as_spark_writes_them() -> None:
     text = '{"orders": {"0": 23, "1": -2, "2": -1}}'
     options = SourceOptions.parse({**NEEDED, "startingOffsets": text})

@@ -68,7 +68,7 @@ def test_all_clients_of_a_process_share_the_tokens(provider: Provider) -> None:
 
 
 def test_a_token_is_refreshed_before_it_ends(provider: Provider) -> None:
-    provider.lives_s = 3.0
+    provider.lives_s = 4.0
     source = TokenSource(provider.spec)
     source.begin()
     seen = set()
