@@ -208,7 +208,7 @@ class Config(TypedSettings):
     @property
     def statistics_interval_ms(self) -> int:
         """`statistics.interval.ms`: how often clients say how they are; 0: they do not."""
-        return _number(dict(self.passed), "statistics.interval.ms", 0)
+        return number_of(dict(self.passed), "statistics.interval.ms", 0)
 
     @property
     def user(self) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from assignors import WHOLE, KeyRange, decode_subscription, key_hash
 from coop_consumer.config import LogKeys
 from coop_consumer.core import actions, events, loads
-from coop_consumer.core.busy_keys import AGAIN_MS, WINDOW_MS
+from coop_consumer.core.busy_keys import AGAIN_MS, WINDOW_MS, BusyKeys
 from coop_consumer.core.key_names import named
 from coop_consumer.core.lane import Lane
+from coop_consumer.core.tenure import Tenure
 from coop_consumer.errors import BrokerUnreachableError
 from offsets import (
     AnnounceKey,
@@ -301,6 +304,22 @@ class TestBusyKeys:
         for _ in range(100):
             member.after(250)
         assert lines(member, "one key") == []
+
+    @pytest.mark.parametrize(("every", "times"), [(6, 1), (3, 0)])
+    def test_it_may_wait_for_its_turn_now_and_then(
+        self, monkeypatch: pytest.MonkeyPatch, every: int, times: int
+    ) -> None:
+        """Beside others that keep all workers busy, it waits between two of its records."""
+        looks, at = count(), BusyKeys._at
+
+        def in_turns(it: BusyKeys, tenure: Tenure, key_hash: int) -> tuple[bool, bool]:
+            waits, runs = at(it, tenure, key_hash)
+            return waits, runs and next(looks) % every > 0
+
+        member = self.hot()
+        monkeypatch.setattr(BusyKeys, "_at", in_turns)
+        self.watch(member, WINDOW_MS / 1_000 + 1)
+        assert len(lines(member, "one key")) == times
 
     def test_where_all_workers_can_be_busy_it_is_not_named(self) -> None:
         member = self.hot(others=40)
