@@ -6,6 +6,7 @@ another thread knows the inbox, and no other part of the member.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import count
@@ -26,6 +27,7 @@ class Inbox:
     def __init__(self) -> None:
         self._events: SimpleQueue[tuple[events.Event, After | None]] = SimpleQueue()
         self._answers: dict[int, Future[object]] = {}
+        self._glances: deque[After] = deque()
         self._tokens = count(1)
         self._waking = False
 
@@ -68,6 +70,13 @@ class Inbox:
         self.call(lambda: answer.set_result(read()))
         return answer
 
+    def glance(self, read: Callable[[], T]) -> Future[T]:
+        """As `find`, but before the events that wait: each may take tens of milliseconds."""
+        answer: Future[T] = Future()
+        self._glances.append(lambda: answer.set_result(read()))
+        self._events.put((TICK, None))
+        return answer
+
     # ---- the member's thread -------------------------------------------------------------------
 
     def next(self, timeout_s: float) -> tuple[events.Event, After | None]:
@@ -78,6 +87,8 @@ class Inbox:
             event, after = TICK, None
         if event is TICK:
             self._waking = False
+        while self._glances:
+            self._glances.popleft()()
         return event, after
 
     def answer(self, action: actions.Answer) -> None:

@@ -318,7 +318,7 @@ class MemberRun:
 
     def metrics(self) -> Future[MemberMetrics]:
         """The member's figures. Wait for `ended`, too, as after `snapshot`."""
-        return self.inbox.find(self._core.metrics)
+        return self.inbox.glance(self._core.metrics)
 
     def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
         """Consume these ranges from now on; for a member that joins no group.

@@ -79,3 +79,24 @@ def test_at_the_end_whoever_waits_for_a_subscription_is_answered_and_the_rest_dr
     inbox.answer_joins()
     assert called == ["joining"]
     assert inbox.next(0) == (TICK, None)
+
+
+def test_a_glance_comes_before_the_events_that_wait() -> None:
+    inbox, seen = Inbox(), list[str]()
+    inbox.tell(events.Close(), lambda: seen.append("close"))
+    found = inbox.find(lambda: "found")
+    glanced = inbox.glance(lambda: "glanced")
+
+    event, after = inbox.next(0.0)
+    assert glanced.result(0) == "glanced"
+    assert isinstance(event, events.Close)
+    assert after is not None
+    assert not found.done()
+
+
+def test_a_glance_wakes_a_thread_that_waits() -> None:
+    inbox = Inbox()
+    glanced = inbox.glance(lambda: 7)
+
+    assert inbox.next(60.0)[0] is TICK
+    assert glanced.result(0) == 7
