@@ -15,7 +15,7 @@ import click
 
 from coop_consumer.admin.nearest import nearest_group, nearest_topic
 from coop_consumer.broker import DetachedBroker, running_detached
-from coop_consumer.cli.options import BOOTSTRAP_VARIABLE, Connection
+from coop_consumer.cli.options import BOOTSTRAP_VARIABLE, FILE_VARIABLE, Connection
 from coop_consumer.config import read_config_file
 from coop_consumer.config.librdkafka import PASSED
 from coop_consumer.config.settings import SETTINGS
@@ -88,6 +88,8 @@ def _place(name: str, connection: Connection) -> str:
     if connection.file is not None:
         with suppress(ConfigError):  # it is the error itself
             if name in read_config_file(connection.file):
+                if connection.is_file_from_environment:
+                    return f"{FILE_VARIABLE}={connection.file}"
                 return f"--config-file {connection.file}"
     if name == _BOOTSTRAP and connection.environment:
         return BOOTSTRAP_VARIABLE
