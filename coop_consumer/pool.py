@@ -212,7 +212,9 @@ class WorkerPool:
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
         style = self._work.style
-        self._ops = served(self.config, self.metrics, figures_of_children=lambda: style.figures)
+        self._ops = served(
+            self.config, self.metrics, self.health, figures_of_children=lambda: style.figures
+        )
         try:
             self._begin()
         except BaseException:

@@ -24,6 +24,7 @@ from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
+from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import served
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
-    from coop_consumer.ops.health import Health
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Consumption:
         self._identity = Identity.of(config)
         self._config = config
         self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
-        self._ops = served(config, self.metrics, figures_of_children=str)
+        self._ops = served(config, self.metrics, self.health, figures_of_children=str)
         try:
             self._begin(config, topics)
         except BaseException:
@@ -152,10 +152,12 @@ class Consumption:
 
     def health(self) -> Health:
         """How the member is; never blocks."""
-        member, ended = self.member, self._runs.ended
-        if ended.done():
-            return ended_health(member.config.group_id, member.name, ended)
-        return member.health()
+        group, name, runs = self._config.group_id, self._identity.name, self._at_work
+        if runs is None:
+            return Health(group, name, HealthPhase.STARTING)
+        if runs.ended.done():
+            return ended_health(group, name, runs.ended)
+        return runs.member.health()
 
     def snapshot(self) -> Snapshot:
         """How the member stands."""

@@ -12,6 +12,7 @@ It knows nothing else of a member, and has no client of Kafka.
     metrics_route  `/metrics` of it
     serving        what a member serves at `ops.address`
     health         how a member is, and what probes answer
+    health_routes  `/livez` and `/readyz` of the server
     health_file    what a file tells probes
     log_format     lines of the log as JSON
 """

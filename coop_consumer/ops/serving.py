@@ -1,6 +1,7 @@
 """What a member serves at `ops.address`, if its configuration has that.
 
-In: a configuration, and how to ask the member for its figures. Out: a server that runs, or None.
+In: a configuration, and how to ask the member for its figures and how it is. Out: a server that
+runs, or None.
 The libraries are loaded here, once they are needed. An absent one is named, with what brings it.
 """
 
@@ -17,6 +18,7 @@ from coop_consumer.log_events import LogEvent
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.health import Health
     from coop_consumer.ops.prometheus import Collects
     from coop_consumer.ops.server import OpsServer
 
@@ -46,13 +48,18 @@ def refuse_without_packages(setting: str) -> None:
 
 
 def served(
-    config: Config, metrics: Callable[[], MemberMetrics], *, figures_of_children: Callable[[], str]
+    config: Config,
+    metrics: Callable[[], MemberMetrics],
+    health: Callable[[], Health],
+    *,
+    figures_of_children: Callable[[], str],
 ) -> OpsServer | None:
-    """Serve the member's metrics; None: its configuration has no address for that.
+    """Serve the member's metrics and probes; None: its configuration has no address for that.
 
     Args:
         config: The member's.
         metrics: Returns its figures, at any moment.
+        health: Returns how it is, at any moment and at once.
         figures_of_children: The directory in which child processes keep theirs; "": there are none.
 
     Raises:
@@ -65,6 +72,7 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
 
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
+    from coop_consumer.ops.health_routes import health_routes  # noqa: PLC0415
     from coop_consumer.ops.metrics_route import metrics_route  # noqa: PLC0415
     from coop_consumer.ops.prometheus import Exposition, MemberCollector  # noqa: PLC0415
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
@@ -76,7 +84,7 @@ def served(
     exposition = Exposition(MemberCollector(metrics), others)
     server = OpsServer(
         config.ops_address,
-        [metrics_route(exposition)],
+        [metrics_route(exposition), *health_routes(health)],
         setting=SETTING,
         remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
         group=config.group_id,

@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client import Counter
@@ -34,6 +35,16 @@ def address_of(pool: WorkerPool) -> EndPoint:
 
 def settings(its: Job) -> dict[str, object]:
     return {**its.settings, "ops.address": "127.0.0.1:0"}
+
+
+def asked(address: str, probe: str) -> tuple[int, bytes]:
+    """What a probe is answered."""
+    try:
+        with urlopen(f"http://{address}/{probe}", timeout=WAIT_S) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
 
 
 def finished(member: WorkerPool | CooperativeConsumer, its: Job) -> int:
@@ -70,6 +81,8 @@ def test_a_scrape_is_answered_before_the_first_range_and_after_the_last(job: Mak
     assert scrape(address).total("coop_member_state") == 1
     gate.wait_for_arrival()
     assert scrape(address).total("coop_workers_busy") == 1
+    assert asked(address, "livez") == (200, b'{"ok":true,"reasons":[]}')
+    eventually(lambda: asked(address, "readyz")[0] == 200)
     pool.close()
     eventually(lambda: pool.metrics().phase is MemberPhase.CLOSING)
     assert scrape(address).total("coop_lane_records") >= 0

@@ -17,7 +17,7 @@ from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import AuthorizationError, ExitCode, ProgressTopicError
 from coop_consumer.kafka import transactor
 from offsets import Committed, TenureId, TenureKey, encode_key
-from tests.integration.test_exactly_once import parked, visible
+from tests.integration.test_exactly_once import visible
 from tests.support.counting import Counts, changelog_of
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, out_of_order
@@ -295,7 +295,7 @@ def test_with_exactly_once_a_letter_that_may_not_be_written_parks_its_record(
                 raise ValueError("no price")
 
     with WorkerPool(FailsOnce, job.settings, [job.topic], workers=2) as pool:
-        eventually(lambda: parked(job), lambda offsets: offsets == [3])
+        eventually(job.parked, lambda offsets: offsets == [3])
         eventually(lambda: len(visible(job, totals)), lambda count: count == 4)
         assert pool.assignment(), "and its member goes on"
 

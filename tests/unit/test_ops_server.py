@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import http.client
+import json
 import logging
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 
 from coop_consumer.config import Config
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
+from coop_consumer.ops.health import Health, HealthPhase
+from coop_consumer.ops.health_routes import health_routes
 from coop_consumer.ops.metrics_route import metrics_route
 from coop_consumer.ops.prometheus import Exposition, MemberCollector
 from coop_consumer.ops.server import OpsServer
@@ -22,6 +26,7 @@ from coop_consumer.ops.serving import refuse_without_packages, served
 from tests.unit.full_metrics import full_metrics
 
 WAIT_S = 20.0
+BEGUN = Health("billing", "m1", HealthPhase.RUNNING, is_member=True)
 
 
 def full() -> MemberMetrics:
@@ -30,12 +35,14 @@ def full() -> MemberMetrics:
 
 @contextmanager
 def serving(
-    metrics: Callable[[], MemberMetrics] = full, address: str = "127.0.0.1:0"
+    metrics: Callable[[], MemberMetrics] = full,
+    address: str = "127.0.0.1:0",
+    health: Callable[[], Health] = lambda: BEGUN,
 ) -> Iterator[OpsServer]:
     exposition = Exposition(MemberCollector(metrics), lambda: ())
     server = OpsServer(
         address,
-        [metrics_route(exposition)],
+        [metrics_route(exposition), *health_routes(health)],
         setting="ops.address",
         remedy="set ops.address",
         group="billing",
@@ -64,6 +71,34 @@ def test_a_scrape_is_answered() -> None:
 
     assert status == 200
     assert b'coop_member_info{group="billing",member="m1"' in text
+
+
+def test_probes_are_answered_with_their_reasons() -> None:
+    frozen = replace(BEGUN, is_member=False, idle_s={"coop-member-billing": 12.0})
+    with serving() as server:
+        assert get(server, "/livez") == get(server, "/readyz") == (200, b'{"ok":true,"reasons":[]}')
+    with serving(health=lambda: frozen) as server:
+        (alive, why), (is_ready, _) = get(server, "/livez"), get(server, "/readyz")
+    assert (alive, is_ready) == (503, 503)
+    [reason] = json.loads(why)["reasons"]
+    assert (reason["reason"], reason["subject"]) == ("frozen", "coop-member-billing")
+
+
+def test_a_scrape_that_takes_long_delays_no_probe() -> None:
+    is_asked, goes_on = threading.Event(), threading.Event()
+
+    def slow() -> MemberMetrics:
+        is_asked.set()
+        goes_on.wait(WAIT_S)
+        return full()
+
+    with serving(slow) as server:
+        scrape = threading.Thread(target=get, args=(server,))
+        scrape.start()
+        assert is_asked.wait(WAIT_S)
+        assert get(server, "/livez")[0] == 200
+        goes_on.set()
+        scrape.join(WAIT_S)
 
 
 def test_another_path_is_not_found_and_another_method_not_allowed() -> None:
@@ -172,14 +207,16 @@ def config(**more: object) -> Config:
 
 
 def test_without_an_address_nothing_is_served() -> None:
-    assert served(config(), full, figures_of_children=str) is None
+    assert served(config(), full, lambda: BEGUN, figures_of_children=str) is None
 
 
 def test_absent_packages_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("prometheus_client", "uvicorn"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError) as raised:
-        served(config(**{"ops.address": "127.0.0.1:0"}), full, figures_of_children=str)
+        served(
+            config(**{"ops.address": "127.0.0.1:0"}), full, lambda: BEGUN, figures_of_children=str
+        )
 
     text = str(raised.value)
     assert "needs prometheus_client and uvicorn" in text

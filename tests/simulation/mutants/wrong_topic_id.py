@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from coop_consumer.core.data_loss import DataLoss
+from coop_consumer.core.events import TopicsKnown
 
 BREAKS = ("stuck",)
 SEED = 134
@@ -15,9 +14,9 @@ SEED = 134
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Only the number of partitions is ever taken over."""
 
-    def topics_known(data_loss: DataLoss, topics: Mapping[str, tuple[bytes, int]]) -> None:
+    def topics_known(data_loss: DataLoss, event: TopicsKnown) -> None:
         known = data_loss.state.topics
-        for topic, (id_, count) in topics.items():
+        for topic, (id_, count) in event.topics.items():
             known[topic] = known.get(topic, (id_, 0))[0], count
 
     patch.setattr(DataLoss, "topics_known", topics_known)
