@@ -139,6 +139,7 @@ class LogEvent(StrEnum):
     OPS_SERVER_FAILED = "ops_server.failed"
     OUTPUTS_FAILED = "outputs.failed"
     OUTPUTS_WAIT = "outputs.wait"
+    PAGE_SERVED = "page.served"
     PLAN_FAILED = "plan.failed"
     PLAN_LEAVES_OUT = "plan.leaves_out"
     PLAN_MADE = "plan.made"

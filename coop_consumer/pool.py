@@ -24,7 +24,7 @@ from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.log_events import LogEvent
-from coop_consumer.member.figures import metrics_of
+from coop_consumer.member.figures import glimpse_of, metrics_of, stack_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
@@ -47,6 +47,7 @@ from coop_consumer.worker_side import WorkerSide
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.server import OpsServer
 
@@ -213,7 +214,12 @@ class WorkerPool:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
         style = self._work.style
         self._ops = served(
-            self.config, self.metrics, self.health, figures_of_children=lambda: style.figures
+            self.config,
+            self.metrics,
+            self.health,
+            figures_of_children=lambda: style.figures,
+            glimpse=self._glimpse,
+            stack=self._stack,
         )
         try:
             self._begin()
@@ -312,6 +318,15 @@ class WorkerPool:
         found = metrics_of(self.config, self._identity, runs)
         changelog = self._work.changelog
         return found if changelog is None else replace(found, keyed_state=changelog.metrics())
+
+    def _glimpse(self) -> Glimpse:
+        runs = self._runs if self._at_work else None
+        return glimpse_of(self.config, self._identity, runs)
+
+    def _stack(self, tp: TopicPartition, offset: int) -> str:
+        runs = self._runs if self._at_work else None
+        executor = None if runs is None else self._executor
+        return stack_of(self.config, self._identity, runs, executor, (tp, offset))
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.

@@ -25,8 +25,8 @@ from coop_consumer.status.errors import (
     PartitionMissingError,
 )
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
-from coop_consumer.status.picture import key_text
 from coop_consumer.status.seen import GroupSeen
+from coop_consumer.status.words import key_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
