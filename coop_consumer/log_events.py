@@ -27,6 +27,7 @@ class Facts(TypedDict, total=False):
         key: A key's text, or its hash, as `log.keys` allows; None: it does not.
         attempt: Which attempt at the record.
         error: What was raised, of which the type is shown; or that type's name; None: nothing.
+        who: Who has asked for it by the page: an address, and the name that was given.
     """
 
     group: str
@@ -37,6 +38,7 @@ class Facts(TypedDict, total=False):
     key: str | None
     attempt: int
     error: BaseException | str | None
+    who: str
 
 
 # The class of an error may be a stranger's, whose metaclass defines this name anew.
@@ -136,7 +138,10 @@ class LogEvent(StrEnum):
     OFFSETS_UNRESOLVED = "offsets.unresolved"
     ONE_CORE_FAILED = "one_core.failed"
     ONE_CORE_MOVED = "one_core.moved"
+    OPS_ACTION_DONE = "ops_action.done"
+    OPS_ACTION_FAILED = "ops_action.failed"
     OPS_SERVER_FAILED = "ops_server.failed"
+    OPS_TOKEN_WRONG = "ops_token.wrong"  # noqa: S105 - no secret
     OUTPUTS_FAILED = "outputs.failed"
     OUTPUTS_WAIT = "outputs.wait"
     PLAN_FAILED = "plan.failed"

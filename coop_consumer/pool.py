@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
-from coop_consumer.arguments import seconds
+from coop_consumer.arguments import places, seconds
 from coop_consumer.config import Config, ExecutorName, Settings, TopicNames, chosen_topics
 from coop_consumer.core.counters import Counters
-from coop_consumer.core.events import CapacityChanged, Fatal
+from coop_consumer.core.events import CapacityChanged, Fatal, Pause, Request, Resume
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
@@ -48,6 +49,7 @@ from coop_consumer.worker_side import WorkerSide
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.actions import Operator
     from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
@@ -213,13 +215,23 @@ class WorkerPool:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
         style = self._work.style
         self._ops = served(
-            self.config, self.metrics, self.health, figures_of_children=lambda: style.figures
+            self.config,
+            self.metrics,
+            self.health,
+            figures_of_children=lambda: style.figures,
+            operator=self._operator,
         )
         try:
             self._begin()
         except BaseException:
             self._close_ops()
             raise
+
+    def _operator(self) -> Operator:
+        # Loaded when it is needed: it has clients that no member has.
+        from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
+
+        return MemberOperator(self.config, self)
 
     def _close_ops(self) -> None:
         if self._ops is not None:
@@ -312,6 +324,48 @@ class WorkerPool:
         found = metrics_of(self.config, self._identity, runs)
         changelog = self._work.changelog
         return found if changelog is None else replace(found, keyed_state=changelog.metrics())
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Process nothing more of these partitions here, and fetch nothing, until `resume`.
+
+        It holds for partitions that are not assigned, too, and over rebalances. This member keeps
+        their keys, so nobody else processes them meanwhile; other members of a shared partition go
+        on with theirs. What runs goes on. What waits for a worker is dropped, and fetched again
+        later. Any thread may call.
+
+        Raises:
+            MisuseError: If it does not run, or these are no partitions.
+        """
+        named = places("pause()", partitions)
+        self._ask("pause()", partial(Pause, partitions=named))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused; others are left as they are. Any thread may call.
+
+        Raises:
+            MisuseError: As `pause`.
+        """
+        named = places("resume()", partitions)
+        self._ask("resume()", partial(Resume, partitions=named))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """What is paused here."""
+        return frozenset(self._identity.paused)
+
+    def _ask(self, call: str, request: Callable[[int], Request]) -> None:
+        self._refuse_fork(call)
+        runs = self._runs
+        if runs is not None and self._at_work:
+            member = runs.member
+            answer = member.inbox.ask(request)
+            awaited: list[Future[Any]] = [answer, member.ended]
+            wait(awaited, return_when=FIRST_COMPLETED)
+            if answer.done():
+                return
+        raise MisuseError(
+            call, "this pool does not run", f"Call {call[:-2]} between start and close"
+        )
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.

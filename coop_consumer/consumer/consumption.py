@@ -8,7 +8,7 @@ what the user has subscribed to or assigned last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from time import monotonic
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
+    from coop_consumer.ops.actions import Operator
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +73,25 @@ class Consumption:
         self._identity = Identity.of(config)
         self._config = config
         self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
-        self._ops = served(config, self.metrics, self.health, figures_of_children=str)
+        self._ops = served(
+            config,
+            self.metrics,
+            self.health,
+            figures_of_children=str,
+            operator=self._operator,
+        )
         try:
             self._begin(config, topics)
         except BaseException:
             self._close_ops()
             raise
         self._at_work = self._runs
+
+    def _operator(self) -> Operator:
+        # Loaded when it is needed: it has clients that no member has.
+        from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
+
+        return MemberOperator(self._config, self)
 
     def _close_ops(self) -> None:
         if self._ops is not None:
@@ -190,6 +203,20 @@ class Consumption:
                 "no range of this partition is held here",
                 "Seek a partition that assignment() lists, or call seek in on_ranges_assigned",
             )
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions, and fetch nothing, until `resume`."""
+        self._refuse_before_its_begin("pause()")
+        self.ask(partial(events.Pause, partitions=list(partitions)))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with them."""
+        self._refuse_before_its_begin("resume()")
+        self.ask(partial(events.Resume, partitions=list(partitions)))
+
+    def _refuse_before_its_begin(self, call: str) -> None:
+        if self._at_work is None:  # only the page can ask so early
+            raise MisuseError(call, "the consumer has not begun", "Ask again in a moment")
 
     def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
         """The answer to a request."""

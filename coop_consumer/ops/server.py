@@ -18,10 +18,12 @@ from contextlib import suppress
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from coop_consumer import forks
+from coop_consumer.config.addresses import host_of
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
 
@@ -44,6 +46,7 @@ class OpsServer:
         setting: The setting or option that has the address, for errors.
         remedy: How to choose another one, for errors: a clause without a full stop.
         group: Names the thread.
+        middleware: What a request passes on its way to the routes.
 
     Attributes:
         address: Where it listens, with the port that it has got.
@@ -60,12 +63,13 @@ class OpsServer:
         setting: str,
         remedy: str,
         group: str,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self._socket = _listening(address, setting, remedy)
         host, port, *_ = self._socket.getsockname()
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         config = uvicorn.Config(
-            Starlette(routes=list(routes)),
+            Starlette(routes=list(routes), middleware=list(middleware)),
             loop="asyncio",  # else uvloop, if there is one: 10 ms more, and no use here
             lifespan="off",
             ws="none",
@@ -171,8 +175,7 @@ class SharedAnswer:
 
 
 def _listening(address: str, setting: str, remedy: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host, port = host_of(address), address.rpartition(":")[2]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from importlib import util
 from typing import TYPE_CHECKING
 
+from coop_consumer.config.addresses import host_of
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.actions import Operator
     from coop_consumer.ops.health import Health
     from coop_consumer.ops.prometheus import Collects
     from coop_consumer.ops.server import OpsServer
@@ -53,6 +55,7 @@ def served(
     health: Callable[[], Health],
     *,
     figures_of_children: Callable[[], str],
+    operator: Callable[[], Operator],  # noqa: ARG001
 ) -> OpsServer | None:
     """Serve the member's metrics and probes; None: its configuration has no address for that.
 
@@ -61,9 +64,10 @@ def served(
         metrics: Returns its figures, at any moment.
         health: Returns how it is, at any moment and at once.
         figures_of_children: The directory in which child processes keep theirs; "": there are none.
+        operator: Makes what carries actions out, if they are allowed.
 
     Raises:
-        ConfigError: A package is missing, or the address is not free.
+        ConfigError: A package is missing, the address is not free, or its token file has no secret.
     """
     if config.ops_address is None:
         return None
@@ -72,10 +76,19 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
 
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
+    from coop_consumer.ops.guard import Door, guarded_by  # noqa: PLC0415
     from coop_consumer.ops.health_routes import health_routes  # noqa: PLC0415
     from coop_consumer.ops.metrics_route import metrics_route  # noqa: PLC0415
     from coop_consumer.ops.prometheus import Exposition, MemberCollector  # noqa: PLC0415
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
+    from coop_consumer.ops.token_file import TokenFile  # noqa: PLC0415
+
+    path = config.ops_token_file
+    door = Door(
+        host=host_of(config.ops_address),
+        token=None if path is None else TokenFile(path, "ops.token.file"),
+        hosts=config.ops_host_names,
+    )
 
     def others() -> Sequence[Collects]:
         folder = figures_of_children()
@@ -88,6 +101,7 @@ def served(
         setting=SETTING,
         remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
         group=config.group_id,
+        middleware=guarded_by(door),
     )
     server.start()
     extra = LogEvent.METRICS_SERVED.extra(group=config.group_id)

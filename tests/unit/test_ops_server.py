@@ -17,6 +17,7 @@ import pytest
 from coop_consumer.config import Config
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
+from coop_consumer.ops.actions import Operator
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.health_routes import health_routes
 from coop_consumer.ops.metrics_route import metrics_route
@@ -206,8 +207,13 @@ def config(**more: object) -> Config:
     return Config.from_dict(given)
 
 
+def nobody() -> Operator:
+    raise AssertionError("actions are not allowed")
+
+
 def test_without_an_address_nothing_is_served() -> None:
-    assert served(config(), full, lambda: BEGUN, figures_of_children=str) is None
+    ours = served(config(), full, lambda: BEGUN, figures_of_children=str, operator=nobody)
+    assert ours is None
 
 
 def test_absent_packages_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +221,11 @@ def test_absent_packages_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError) as raised:
         served(
-            config(**{"ops.address": "127.0.0.1:0"}), full, lambda: BEGUN, figures_of_children=str
+            config(**{"ops.address": "127.0.0.1:0"}),
+            full,
+            lambda: BEGUN,
+            figures_of_children=str,
+            operator=nobody,
         )
 
     text = str(raised.value)
