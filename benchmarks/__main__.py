@@ -20,7 +20,7 @@ of 200 partitions answers.
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed. `autoscale` follows the
 advice of `coop-consumer scale` through a step of the load. `hotkey` looks for minutes whether a hot
-key holds up the others.
+key holds up the others. `eoswaits` looks who waits for transactions.
 
 `python -m benchmarks --all --out FOLDER` measures everything with all peers, and writes the rows, a
 table and charts.
@@ -35,6 +35,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks import report
@@ -43,6 +44,7 @@ from benchmarks.bench import Broker, measured
 from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.churn import EVERY_S, churn
+from benchmarks.eos_waits import eos_waits
 from benchmarks.gap_case import gaps
 from benchmarks.hotkey import hotkey
 from benchmarks.imports import imports
@@ -74,7 +76,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
-WAITS = ("autoscale", "churn", "hotkey", "kill12", "ops", "restart")
+WAITS = ("autoscale", "churn", "eoswaits", "hotkey", "kill12", "ops", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
 
@@ -179,17 +181,16 @@ def shortened(case: Case, records_max: int | None) -> Case:
 
 
 def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
-    if asked.case == "autoscale":
-        return autoscale(bootstrap, as_json=asked.json)
-    if asked.case == "hotkey":
-        return hotkey(bootstrap, asked.seconds, as_json=asked.json)
-    if asked.case == "ops":
-        return ops(bootstrap, asked.runs, as_json=asked.json)
-    if asked.case == "restart":
-        return restart(bootstrap, asked.runs, as_json=asked.json)
-    if asked.case == "churn":
-        return churn(bootstrap, asked.runs, asked.seconds, as_json=asked.json)
-    return kill12(bootstrap, asked.runs, as_json=asked.json)
+    cases = {
+        "autoscale": partial(autoscale, bootstrap),
+        "churn": partial(churn, bootstrap, asked.runs, asked.seconds),
+        "eoswaits": partial(eos_waits, bootstrap, asked.runs),
+        "hotkey": partial(hotkey, bootstrap, asked.seconds),
+        "kill12": partial(kill12, bootstrap, asked.runs),
+        "ops": partial(ops, bootstrap, asked.runs),
+        "restart": partial(restart, bootstrap, asked.runs),
+    }
+    return cases[asked.case](as_json=asked.json)
 
 
 if __name__ == "__main__":
