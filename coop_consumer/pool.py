@@ -30,7 +30,7 @@ from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
-from coop_consumer.ops.serving import served
+from coop_consumer.ops.serving import PortKeeper, served
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -79,6 +79,7 @@ class WorkerPool:
         until_caught_up: End once everything assigned is processed up to its end.
         seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
             gives it one.
+        ports: Who keeps the port of `ops.address` while its process is replaced; the same command.
 
     Raises:
         ConfigError: For a bad setting, or without topics.
@@ -103,6 +104,7 @@ class WorkerPool:
         executor: ExecutorName = "thread",
         until_caught_up: bool = False,
         seat: Seat | None = None,
+        ports: PortKeeper | None = None,
     ) -> None:
         self._is_fork = False
         forks.watch(self)
@@ -136,6 +138,7 @@ class WorkerPool:
         self._ended = False
         self._until_caught_up = until_caught_up
         self._seat = seat
+        self._ports = ports
         self._work = WorkerSide(
             self.worker, self.config, workers, executor, fail=self._fail, die=self._die
         )
@@ -213,7 +216,11 @@ class WorkerPool:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
         style = self._work.style
         self._ops = served(
-            self.config, self.metrics, self.health, figures_of_children=lambda: style.figures
+            self.config,
+            self.metrics,
+            self.health,
+            figures_of_children=lambda: style.figures,
+            ports=self._ports,
         )
         try:
             self._begin()

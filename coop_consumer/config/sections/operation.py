@@ -16,8 +16,9 @@ class OperationSettings:
 
     ops_address: str | None = setting(
         None,
-        "Where this member answers over HTTP: its metrics at `/metrics` (docs/metrics.md). Port 0 "
-        "is any free one; the log says which. `run --ops` sets it.",
+        "Where this member answers over HTTP: its metrics at `/metrics` (docs/metrics.md), whether "
+        "it is alive and ready at `/livez` and `/readyz` (docs/health.md). Port 0 is any free one; "
+        "the log says which. `run --ops` sets it.",
         "whoever reaches the address may read, so 127.0.0.1 is for this machine alone, and 0.0.0.0 "
         "for all networks of it",
         pattern=ADDRESS,
