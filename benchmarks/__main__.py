@@ -18,7 +18,8 @@ works two milliseconds on each record, on more tasks than partitions and on as m
 of 200 partitions answers.
 
 Three others measure how long records wait: `restart` until a member that fell is at work again,
-`churn` while members come and go, `kill12` after one of twelve was killed. `autoscale` follows the
+`churn` while members come and go, `kill12` after one of twelve was killed. `drain` ends members in
+order, under full load and one after the other; nothing may come again. `autoscale` follows the
 advice of `coop-consumer scale` through a step of the load.
 
 `python -m benchmarks --all --out FOLDER` measures everything with all peers, and writes the rows, a
@@ -42,6 +43,7 @@ from benchmarks.bench import Broker, measured
 from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.churn import EVERY_S, churn
+from benchmarks.drain import drain
 from benchmarks.gap_case import gaps
 from benchmarks.imports import imports
 from benchmarks.kill import kill12
@@ -72,7 +74,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
-WAITS = ("autoscale", "churn", "kill12", "ops", "restart")
+WAITS = ("autoscale", "churn", "drain", "kill12", "ops", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
 
@@ -179,6 +181,8 @@ def shortened(case: Case, records_max: int | None) -> Case:
 def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
     if asked.case == "autoscale":
         return autoscale(bootstrap, as_json=asked.json)
+    if asked.case == "drain":
+        return drain(bootstrap, asked.runs, as_json=asked.json)
     if asked.case == "ops":
         return ops(bootstrap, asked.runs, as_json=asked.json)
     if asked.case == "restart":
