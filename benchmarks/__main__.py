@@ -18,7 +18,8 @@ works two milliseconds on each record, on more tasks than partitions and on as m
 of 200 partitions answers.
 
 Three others measure how long records wait: `restart` until a member that fell is at work again,
-`churn` while members come and go, `kill12` after one of twelve was killed. `autoscale` follows the
+`churn` while members come and go, `kill12` after one of twelve was killed. `drain` ends members in
+order, under full load and one after the other; nothing may come again. `autoscale` follows the
 advice of `coop-consumer scale` through a step of the load. `hotkey` looks for minutes whether a hot
 key holds up the others. `eoswaits` looks who waits for transactions.
 
@@ -44,6 +45,7 @@ from benchmarks.bench import Broker, measured
 from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.churn import EVERY_S, churn
+from benchmarks.drain import drain
 from benchmarks.eos_waits import eos_waits
 from benchmarks.gap_case import gaps
 from benchmarks.hotkey import hotkey
@@ -76,7 +78,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
-WAITS = ("autoscale", "churn", "eoswaits", "hotkey", "kill12", "ops", "restart")
+WAITS = ("autoscale", "churn", "drain", "eoswaits", "hotkey", "kill12", "ops", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
 
@@ -184,6 +186,7 @@ def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
     cases = {
         "autoscale": partial(autoscale, bootstrap),
         "churn": partial(churn, bootstrap, asked.runs, asked.seconds),
+        "drain": partial(drain, bootstrap, asked.runs),
         "eoswaits": partial(eos_waits, bootstrap, asked.runs),
         "hotkey": partial(hotkey, bootstrap, asked.seconds),
         "kill12": partial(kill12, bootstrap, asked.runs),
