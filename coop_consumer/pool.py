@@ -31,6 +31,7 @@ from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import PortKeeper, served
+from coop_consumer.ops.tracing import refuse_untraceable, spans_of
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -206,7 +207,8 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
-            ConfigError: `ops.address` is in use, or needs a package; nothing was asked.
+            ConfigError: `ops.address` is in use, or it or `tracing` needs a package; nothing was
+                asked.
             MisuseError: If it was called before, or the pool was made before a fork.
             CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
                 a setting. Nothing has joined, and the pool may be started again.
@@ -214,6 +216,7 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
+        refuse_untraceable(self.config)
         style = self._work.style
         self._ops = served(
             self.config,
@@ -248,7 +251,11 @@ class WorkerPool:
             raise
         self._work.begin_run(member)
         self._executor = self._work.style.executor(
-            member.lanes, member.condition, workers=self.workers, wake=member.inbox.wake
+            member.lanes,
+            member.condition,
+            workers=self.workers,
+            wake=member.inbox.wake,
+            spans=spans_of(self.config, self.name),
         )
         self._executor.start()
         member.start(self._executor)
