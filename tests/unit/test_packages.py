@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,27 @@ def test_the_extra_all_has_every_extra_that_members_and_commands_can_use() -> No
     [named] = EXTRAS["all"]
     extras = set(named.removeprefix("coop-consumer[").removesuffix("]").split(","))
     assert extras == set(EXTRAS) - {"all", "demo", *INTERNAL}
+
+
+def test_every_file_beside_the_modules_is_in_the_wheel() -> None:
+    """A template that is in the checkout alone would be missed by users, and by no other test."""
+    patterns: dict[str, list[str]] = PYPROJECT["tool"]["setuptools"]["package-data"]
+    files = [
+        path
+        for package in ("assignors", "coop_consumer", "offsets", "streams_adapter")
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc"}
+    ]
+    assert len(files) >= 5
+    assert [it for it in files if not is_packaged(it, patterns)] == []
+    assert not is_packaged(ROOT / "coop_consumer" / "ops" / "page.css", {"*": ["py.typed"]})
+
+
+def is_packaged(path: Path, patterns: dict[str, list[str]]) -> bool:
+    """Whether setuptools takes a file along with the package in which it lies."""
+    home = next(it for it in path.parents if (it / "__init__.py").exists())
+    package, inside = ".".join(home.relative_to(ROOT).parts), path.relative_to(home).as_posix()
+    return any(fnmatch(inside, it) for it in (*patterns["*"], *patterns.get(package, ())))
 
 
 def test_a_file_that_an_sdist_lacks_is_found() -> None:
