@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from importlib import util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coop_consumer.config.addresses import host_of
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
+    import socket
+
     from coop_consumer.config import Config
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.actions import Operator
@@ -29,6 +31,16 @@ log = logging.getLogger(__name__)
 SETTING = "ops.address"
 _PACKAGES = ("prometheus_client", "starlette", "uvicorn")
 """What a server of metrics needs, of the extras `metrics` and `web`."""
+
+
+class PortKeeper(Protocol):
+    """Keeps a port open, and answers there while the process that serves it is replaced."""
+
+    def kept(self, address: str) -> socket.socket | None:
+        """What listens at an address since an earlier process; None: nothing does."""
+
+    def keep(self, address: str, listener: socket.socket) -> None:
+        """Keep this open. This process answers from now on."""
 
 
 def refuse_without_packages(setting: str) -> None:
@@ -56,6 +68,7 @@ def served(
     *,
     figures_of_children: Callable[[], str],
     operator: Callable[[], Operator],  # noqa: ARG001
+    ports: PortKeeper | None = None,
 ) -> OpsServer | None:
     """Serve the member's metrics and probes; None: its configuration has no address for that.
 
@@ -65,6 +78,7 @@ def served(
         health: Returns how it is, at any moment and at once.
         figures_of_children: The directory in which child processes keep theirs; "": there are none.
         operator: Makes what carries actions out, if they are allowed.
+        ports: What keeps the port open between processes, if anything does.
 
     Raises:
         ConfigError: A package is missing, the address is not free, or its token file has no secret.
@@ -95,15 +109,19 @@ def served(
         return (ChildFigures(folder), REGISTRY) if folder else (REGISTRY,)
 
     exposition = Exposition(MemberCollector(metrics), others)
+    address = config.ops_address
     server = OpsServer(
-        config.ops_address,
+        address,
         [metrics_route(exposition), *health_routes(health)],
         setting=SETTING,
         remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
         group=config.group_id,
         middleware=guarded_by(door),
+        listener=None if ports is None else ports.kept(address),
     )
     server.start()
+    if ports is not None:
+        ports.keep(address, server.listener)
     extra = LogEvent.METRICS_SERVED.extra(group=config.group_id)
     told = "group %s: metrics at http://%s/metrics"
     log.info(told, config.group_id, server.address, extra=extra)
