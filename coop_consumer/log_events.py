@@ -146,6 +146,7 @@ class LogEvent(StrEnum):
     OPS_TOKEN_WRONG = "ops_token.wrong"  # noqa: S105 - no secret
     OUTPUTS_FAILED = "outputs.failed"
     OUTPUTS_WAIT = "outputs.wait"
+    PAGE_SERVED = "page.served"
     PLAN_FAILED = "plan.failed"
     PLAN_LEAVES_OUT = "plan.leaves_out"
     PLAN_MADE = "plan.made"

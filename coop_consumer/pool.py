@@ -25,7 +25,7 @@ from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.log_events import LogEvent
-from coop_consumer.member.figures import metrics_of
+from coop_consumer.member.figures import glimpse_of, metrics_of, stack_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
@@ -49,6 +49,7 @@ from coop_consumer.worker_side import WorkerSide
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.actions import Operator
     from coop_consumer.ops.server import OpsServer
@@ -227,6 +228,8 @@ class WorkerPool:
             figures_of_children=lambda: style.figures,
             operator=self._operator,
             ports=self._ports,
+            glimpse=self._glimpse,
+            stack=self._stack,
         )
         try:
             self._begin()
@@ -377,6 +380,15 @@ class WorkerPool:
         raise MisuseError(
             call, "this pool does not run", f"Call {call[:-2]} between start and close"
         )
+
+    def _glimpse(self) -> Glimpse:
+        runs = self._runs if self._at_work else None
+        return glimpse_of(self.config, self._identity, runs)
+
+    def _stack(self, tp: TopicPartition, offset: int) -> str:
+        runs = self._runs if self._at_work else None
+        executor = None if runs is None else self._executor
+        return stack_of(self.config, self._identity, runs, executor, (tp, offset))
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.

@@ -23,7 +23,7 @@ from coop_consumer.admin.releasing import Waits, release_all, waits_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.ops.actions import Action, Asked, Intent
 from coop_consumer.plain_text import command, printable
-from coop_consumer.status.picture import key_text
+from coop_consumer.status.words import key_text
 
 if TYPE_CHECKING:
     from assignors import TopicPartition

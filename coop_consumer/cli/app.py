@@ -43,6 +43,9 @@ COMMANDS = {
     "exporter": CommandEntry(
         "exporter", "exporter", "Show groups from outside as metrics, for Prometheus."
     ),
+    "web": CommandEntry(
+        "web", "web", "Show groups on a page in the browser: what is stuck, and what helps."
+    ),
     "retry": CommandEntry("decide", "retry", "Try parked records again."),
     "skip": CommandEntry("decide", "skip", "Count parked records as done, unprocessed."),
     "release": CommandEntry(

@@ -26,7 +26,7 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION, BracketedArgument
 from coop_consumer.plain_text import printable
 from coop_consumer.status.model import RecordStatus
-from coop_consumer.status.picture import key_text
+from coop_consumer.status.words import key_text
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -19,7 +19,7 @@ from coop_consumer.core.outputs import Outputs
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.log_events import LogEvent
-from coop_consumer.member.figures import metrics_of
+from coop_consumer.member.figures import glimpse_of, metrics_of, stack_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.consumer.listener import RangeListener
     from coop_consumer.core.committed import CommittedOffset
+    from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
@@ -82,6 +83,8 @@ class Consumption:
             self.health,
             figures_of_children=str,
             operator=self._operator,
+            glimpse=self._glimpse,
+            stack=self._stack,
         )
         try:
             self._begin(config, topics)
@@ -174,6 +177,14 @@ class Consumption:
     def metrics(self) -> MemberMetrics:
         """What the member counts, and how it stands now; also after its end."""
         return metrics_of(self._config, self._identity, self._at_work)
+
+    def _glimpse(self) -> Glimpse:
+        return glimpse_of(self._config, self._identity, self._at_work)
+
+    def _stack(self, tp: TopicPartition, offset: int) -> str:
+        runs = self._at_work
+        executor = None if runs is None else self.executor
+        return stack_of(self._config, self._identity, runs, executor, (tp, offset))
 
     def health(self) -> Health:
         """How the member is; never blocks."""

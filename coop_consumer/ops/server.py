@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute
 
 from coop_consumer import forks
 from coop_consumer.config.addresses import host_of
-from coop_consumer.errors import ConfigError
+from coop_consumer.errors import ConfigError, CoopConsumerError
 from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ _UNREAD_MS = 30_000
 """A connection whose client takes nothing for so long is cut off by the kernel."""
 _KEEP_ALIVE_S = 75
 _CLOSE_S = 1.0
+_SAMPLE_S = 10.0
 _UVICORNS = ("uvicorn.error", "uvicorn.access")
 
 
@@ -47,6 +48,8 @@ class OpsServer:
         remedy: How to choose another one, for errors: a clause without a full stop.
         group: Names the thread.
         middleware: What a request passes on its way to the routes.
+        sample: Called every ten seconds, on another thread, while it serves. What it raises of
+            ours leaves a hole.
         listener: A socket that listens there already; it is closed with the server.
 
     Attributes:
@@ -66,6 +69,7 @@ class OpsServer:
         remedy: str,
         group: str,
         middleware: Sequence[Middleware] = (),
+        sample: Callable[[], object] | None = None,
         listener: socket.socket | None = None,
     ) -> None:
         self.listener = _listening(address, setting, remedy) if listener is None else listener
@@ -81,6 +85,7 @@ class OpsServer:
             timeout_keep_alive=_KEEP_ALIVE_S,
         )
         self._server = uvicorn.Server(config)
+        self._sample = sample
         self._end: Callable[[], object] = bool  # once it serves: ends that, on any thread
         self._thread = threading.Thread(target=self._run, name=f"coop-ops-{group}", daemon=True)
         self._quiet = _Quiet(self._thread)
@@ -122,15 +127,25 @@ class OpsServer:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None, "asyncio.run makes one"
         self._end = lambda: loop.call_soon_threadsafe(task.cancel)
+        samples = None if self._sample is None else loop.create_task(_samples(self._sample))
         try:
             await self._server.serve(sockets=[self.listener])
         finally:
             self._end = bool
+            if samples is not None:
+                samples.cancel()
             # uvicorn's own end takes 0.2 s, and waits for clients that never read.
             for listener in getattr(self._server, "servers", ()):
                 listener.close()
             for connection in list(self._server.server_state.connections):
                 connection.transport.abort()
+
+
+async def _samples(sample: Callable[[], object]) -> None:
+    while True:
+        with suppress(CoopConsumerError):  # nobody answers: there is no figure
+            await run_in_threadpool(sample)
+        await asyncio.sleep(_SAMPLE_S)
 
 
 class _Quiet(logging.Filter):

@@ -104,6 +104,9 @@ def _load(work: MemberWork) -> dict[str, Any]:
         "busy": work.busy,
         "handler_us": work.handler_us or None,
         "finished": work.finished,
+        "p50_us": work.p50_us or None,
+        "p99_us": work.p99_us or None,
+        "memory_bytes": work.memory_bytes or None,
     }
 
 
