@@ -2,7 +2,7 @@
 # do their own set-up: they need a Python 3.11 or newer, and nothing else on the machine but Java 17
 # for Spark. PYTHON=python3.12 picks another interpreter; PYTEST_ARGS=--durations=9 goes to pytest.
 # CHAOS_RUNS=5 makes `make chaos` and `make chaos-eos` shorter, SOAK_MINUTES=5 the soak, BENCH_RUNS=1
-# the benchmarks.
+# the benchmarks. PACKAGE_ARGS='--python python3.13 --extra cli' has `make package` install less.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,13 +13,14 @@ PYTEST_ARGS ?=
 CHAOS_RUNS ?= 20
 SOAK_MINUTES ?= 30
 BENCH_RUNS ?= 3
+PACKAGE_ARGS ?=
 
 # Tests start hundreds of processes. Without the cache each of them would compile the project anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test test-spark test-others chaos chaos-eos soak bench lint demo demo-skew demo-spark
+.PHONY: help venv jars test test-spark test-others chaos chaos-eos chaos-logs soak bench lint docs package demo demo-skew demo-spark
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -59,6 +60,9 @@ chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; 
 chaos-eos: jars  ## The same for members with exactly once: are outputs and state right?
 	$(BIN)/python -m tests.chaos --exactly-once --runs $(CHAOS_RUNS)
 
+chaos-logs: jars  ## Judge 50 histories of the KV store, and kill bulk loads 50 times
+	$(BIN)/python -m tests.chaos.logs
+
 soak: jars  ## Let one group live through one fault after the other for SOAK_MINUTES
 	$(BIN)/python -m tests.chaos --soak $(SOAK_MINUTES)
 
@@ -74,6 +78,18 @@ lint: venv  ## Check format, rules, types, and the direction of imports
 	$(BIN)/mypy --strict $(addprefix --package ,$(PACKAGES))
 	$(BIN)/mypy --strict tests/typing benchmarks examples
 	$(BIN)/lint-imports
+
+# Pages that a table makes, and whether every link, block and name of all pages leads somewhere.
+docs: venv  ## Make the pages that are generated anew, and check all pages
+	$(BIN)/python -m coop_consumer.config.reference > docs/configuration.md.new && mv docs/configuration.md.new docs/configuration.md
+	$(BIN)/python -m coop_consumer.config.typed_reference > coop_consumer/config/settings_dict.py.new && mv coop_consumer/config/settings_dict.py.new coop_consumer/config/settings_dict.py
+	$(BIN)/python -m coop_consumer.ops.reference > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m pytest --quiet tests/unit/test_docs.py tests/unit/test_pages.py
+
+package: venv  ## Build sdist and wheel into dist/, check them, and install the wheel afresh; minutes
+	@$(BIN)/python -c 'import build, twine, check_wheel_contents' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --editable '.[package]'
+	$(BIN)/python -m tests.packages $(PACKAGE_ARGS)
 
 demo: jars  ## Many workers share three partitions of real flights
 	$(BIN)/coop-consumer demo

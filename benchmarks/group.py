@@ -100,9 +100,16 @@ class Group:
     """
 
     def __init__(
-        self, bootstrap: str, folder: Path, waiting: Sequence[str], own: Mapping[str, object]
+        self,
+        bootstrap: str,
+        folder: Path,
+        waiting: Sequence[str],
+        own: Mapping[str, object],
+        *,
+        static: bool,
     ) -> None:
         self._client: dict[str, Any] = {"bootstrap.servers": bootstrap}
+        self._static = static
         self._topic = f"bench-{uuid4().hex[:8]}"
         self._waiting = waiting
         self._folder = folder
@@ -117,11 +124,15 @@ class Group:
     def assemble(self) -> None:
         """Start all processes; return when all members are in one generation."""
         for name in self.members:
-            self.fleet.start(name)
+            self.start(name)
         for name in self._waiting:
             self.fleet.start(name, waits=True)
         self.fleet.wait_until_ready(self._waiting)
         self.fleet.wait(lambda: self.fleet.size == MEMBERS, f"a generation of {MEMBERS}")
+
+    def start(self, name: str) -> None:
+        """Start a member, or start it again after its end."""
+        self.fleet.start(name, {"group.instance.id": name} if self._static else {})
 
     def exchange(self, newcomer: str, leaver: str) -> None:
         """Let a waiting process join while a member is asked to leave; return when it has left."""
@@ -165,6 +176,8 @@ def at_work(
     bootstrap: str,
     waiting: Sequence[str] = (),
     own: Mapping[str, object] = MappingProxyType({}),
+    *,
+    static: bool = False,
 ) -> Iterator[Group]:
     """Twelve members that share the work, and processes that wait to join.
 
@@ -174,9 +187,10 @@ def at_work(
         bootstrap: The broker.
         waiting: The names of those that wait.
         own: What the members' configuration has besides.
+        static: Whether members are known to the group by their names (`group.instance.id`).
     """
     folder = Path(mkdtemp(prefix="coop-bench-"))
-    group = Group(bootstrap, folder, waiting, own)
+    group = Group(bootstrap, folder, waiting, own, static=static)
     try:
         with group.fleet:
             group.assemble()

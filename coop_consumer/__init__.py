@@ -13,6 +13,7 @@ from coop_consumer.lazy_names import lazily
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
+    from coop_consumer.admin.status_of import status_of
     from coop_consumer.config import Config, Settings
     from coop_consumer.consumer import CooperativeConsumer, RangeListener
     from coop_consumer.core.committed import CommittedOffset
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from coop_consumer.ops.health import Health, live, ready
     from coop_consumer.owners import Owner
     from coop_consumer.pool import WorkerPool
+    from coop_consumer.status.model import GroupStatus
     from coop_consumer.worker import BatchFailure, Context, Worker
     from offsets import OffsetRange
 
@@ -37,6 +39,7 @@ _HOMES = {
     "Context": "coop_consumer.worker",
     "CoopConsumerError": "coop_consumer.errors",
     "CooperativeConsumer": "coop_consumer.consumer",
+    "GroupStatus": "coop_consumer.status.model",
     "Health": "coop_consumer.ops.health",
     "KeyRange": "assignors",
     "MemberMetrics": "coop_consumer.core.metrics",
@@ -50,6 +53,7 @@ _HOMES = {
     "WorkerPool": "coop_consumer.pool",
     "live": "coop_consumer.ops.health",
     "ready": "coop_consumer.ops.health",
+    "status_of": "coop_consumer.admin.status_of",
     "threads_on_one_core": "coop_consumer.one_core",
 }
 
@@ -60,6 +64,7 @@ __all__ = [
     "Context",
     "CoopConsumerError",
     "CooperativeConsumer",
+    "GroupStatus",
     "Health",
     "KeyRange",
     "MemberMetrics",
@@ -74,6 +79,7 @@ __all__ = [
     "__version__",
     "live",
     "ready",
+    "status_of",
     "threads_on_one_core",
 ]
 

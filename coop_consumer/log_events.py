@@ -27,6 +27,8 @@ class Facts(TypedDict, total=False):
         key: A key's text, or its hash, as `log.keys` allows; None: it does not.
         attempt: Which attempt at the record.
         error: What was raised, of which the type is shown; or that type's name; None: nothing.
+        trace_id: Of the record's trace, where its span is not the current one.
+        who: Who has asked for it by the page: an address, and the name that was given.
     """
 
     group: str
@@ -37,6 +39,8 @@ class Facts(TypedDict, total=False):
     key: str | None
     attempt: int
     error: BaseException | str | None
+    trace_id: str
+    who: str
 
 
 # The class of an error may be a stranger's, whose metaclass defines this name anew.
@@ -136,7 +140,10 @@ class LogEvent(StrEnum):
     OFFSETS_UNRESOLVED = "offsets.unresolved"
     ONE_CORE_FAILED = "one_core.failed"
     ONE_CORE_MOVED = "one_core.moved"
+    OPS_ACTION_DONE = "ops_action.done"
+    OPS_ACTION_FAILED = "ops_action.failed"
     OPS_SERVER_FAILED = "ops_server.failed"
+    OPS_TOKEN_WRONG = "ops_token.wrong"  # noqa: S105 - no secret
     OUTPUTS_FAILED = "outputs.failed"
     OUTPUTS_WAIT = "outputs.wait"
     PAGE_SERVED = "page.served"
@@ -212,6 +219,8 @@ class LogEvent(StrEnum):
     TOPIC_MISSING = "topic.missing"
     TOPIC_RECREATED = "topic.recreated"
     TOPICS_UNKNOWN = "topics.unknown"
+    TRACING_FAILED = "tracing.failed"
+    TRACING_UNSET = "tracing.unset"
     TRANSACTION_BATCH_UNKNOWN = "transaction.batch_unknown"
     TRANSACTION_BLOCKS = "transaction.blocks"
     TRANSACTION_CALL_HANGS = "transaction.call_hangs"
@@ -234,7 +243,7 @@ class LogEvent(StrEnum):
                 found["topic"], found["partition"] = fact.topic, fact.partition
             else:
                 found[name] = kind_of(fact) if isinstance(fact, BaseException) else fact
-        if (trace := trace_id()) is not None:
+        if "trace_id" not in found and (trace := trace_id()) is not None:
             found["trace_id"] = trace
         return found
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
-from coop_consumer.arguments import seconds
+from coop_consumer.arguments import places, seconds
 from coop_consumer.config import Config, ExecutorName, Settings, TopicNames, chosen_topics
 from coop_consumer.core.counters import Counters
-from coop_consumer.core.events import CapacityChanged, Fatal
+from coop_consumer.core.events import CapacityChanged, Fatal, Pause, Request, Resume
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
@@ -30,7 +31,8 @@ from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
-from coop_consumer.ops.serving import served
+from coop_consumer.ops.serving import PortKeeper, served
+from coop_consumer.ops.tracing import refuse_untraceable, spans_of
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.actions import Operator
     from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
@@ -80,6 +83,7 @@ class WorkerPool:
         until_caught_up: End once everything assigned is processed up to its end.
         seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
             gives it one.
+        ports: Who keeps the port of `ops.address` while its process is replaced; the same command.
 
     Raises:
         ConfigError: For a bad setting, or without topics.
@@ -104,6 +108,7 @@ class WorkerPool:
         executor: ExecutorName = "thread",
         until_caught_up: bool = False,
         seat: Seat | None = None,
+        ports: PortKeeper | None = None,
     ) -> None:
         self._is_fork = False
         forks.watch(self)
@@ -137,6 +142,7 @@ class WorkerPool:
         self._ended = False
         self._until_caught_up = until_caught_up
         self._seat = seat
+        self._ports = ports
         self._work = WorkerSide(
             self.worker, self.config, workers, executor, fail=self._fail, die=self._die
         )
@@ -204,7 +210,8 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
-            ConfigError: `ops.address` is in use, or needs a package; nothing was asked.
+            ConfigError: `ops.address` is in use, or it or `tracing` needs a package; nothing was
+                asked.
             MisuseError: If it was called before, or the pool was made before a fork.
             CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
                 a setting. Nothing has joined, and the pool may be started again.
@@ -212,12 +219,15 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
+        refuse_untraceable(self.config)
         style = self._work.style
         self._ops = served(
             self.config,
             self.metrics,
             self.health,
             figures_of_children=lambda: style.figures,
+            operator=self._operator,
+            ports=self._ports,
             glimpse=self._glimpse,
             stack=self._stack,
         )
@@ -226,6 +236,12 @@ class WorkerPool:
         except BaseException:
             self._close_ops()
             raise
+
+    def _operator(self) -> Operator:
+        # Loaded when it is needed: it has clients that no member has.
+        from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
+
+        return MemberOperator(self.config, self)
 
     def _close_ops(self) -> None:
         if self._ops is not None:
@@ -247,7 +263,11 @@ class WorkerPool:
             raise
         self._work.begin_run(member)
         self._executor = self._work.style.executor(
-            member.lanes, member.condition, workers=self.workers, wake=member.inbox.wake
+            member.lanes,
+            member.condition,
+            workers=self.workers,
+            wake=member.inbox.wake,
+            spans=spans_of(self.config, self.name),
         )
         self._executor.start()
         member.start(self._executor)
@@ -318,6 +338,48 @@ class WorkerPool:
         found = metrics_of(self.config, self._identity, runs)
         changelog = self._work.changelog
         return found if changelog is None else replace(found, keyed_state=changelog.metrics())
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Process nothing more of these partitions here, and fetch nothing, until `resume`.
+
+        It holds for partitions that are not assigned, too, and over rebalances. This member keeps
+        their keys, so nobody else processes them meanwhile; other members of a shared partition go
+        on with theirs. What runs goes on. What waits for a worker is dropped, and fetched again
+        later. Any thread may call.
+
+        Raises:
+            MisuseError: If it does not run, or these are no partitions.
+        """
+        named = places("pause()", partitions)
+        self._ask("pause()", partial(Pause, partitions=named))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused; others are left as they are. Any thread may call.
+
+        Raises:
+            MisuseError: As `pause`.
+        """
+        named = places("resume()", partitions)
+        self._ask("resume()", partial(Resume, partitions=named))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """What is paused here."""
+        return frozenset(self._identity.paused)
+
+    def _ask(self, call: str, request: Callable[[int], Request]) -> None:
+        self._refuse_fork(call)
+        runs = self._runs
+        if runs is not None and self._at_work:
+            member = runs.member
+            answer = member.inbox.ask(request)
+            awaited: list[Future[Any]] = [answer, member.ended]
+            wait(awaited, return_when=FIRST_COMPLETED)
+            if answer.done():
+                return
+        raise MisuseError(
+            call, "this pool does not run", f"Call {call[:-2]} between start and close"
+        )
 
     def _glimpse(self) -> Glimpse:
         runs = self._runs if self._at_work else None

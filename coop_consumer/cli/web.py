@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING
 import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
+from coop_consumer.cli.guarding import GuardChoice, guard_options
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.feed import GroupFeed
+from coop_consumer.ops.history import GroupHistory
 from coop_consumer.ops.serving import refuse_without_web
 from coop_consumer.signals import TakenSignals
 
 if TYPE_CHECKING:
+    from starlette.middleware import Middleware
     from starlette.routing import BaseRoute
 
 log = logging.getLogger(__name__)
@@ -65,7 +68,7 @@ class WatchedGroups:
         return self._feeds.get(group)
 
     def _watch(self, group: str) -> GroupWatch:
-        feed = GroupFeed(group)
+        feed = GroupFeed(group, GroupHistory())
 
         def every_s() -> float:
             return self._every_s if feed.is_watched else max(self._every_s, UNWATCHED_S)
@@ -100,6 +103,7 @@ class WatchedGroups:
     show_default=True,
     help="How long after a look the next one begins, while somebody looks.",
 )
+@guard_options
 @connection_options
 @log_option("info")
 def web(
@@ -109,6 +113,7 @@ def web(
     topics: tuple[str, ...],
     address: str,
     every: float,
+    guard: GuardChoice,
 ) -> None:
     """Show GROUPs on a page: what needs you first, each with the command that helps.
 
@@ -119,6 +124,7 @@ def web(
     SIGTERM and SIGINT end it (exit code 0).
     """
     refuse_without_web(_SETTING)
+    middleware = guard.middleware(address, _SETTING)
     ending = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:
@@ -134,25 +140,37 @@ def web(
         else:
             watched.watches.find(config)
         stack.callback(watched.watches.close)
-        _serve(stack, address, _routes(watched, connection, groups, every))
+        routes = _routes(watched, connection, groups, guard, every)
+        _serve(stack, address, routes, middleware)
         ending.wait()
 
 
 def _routes(
-    watched: WatchedGroups, connection: Connection, groups: Sequence[str], every_s: float
+    watched: WatchedGroups,
+    connection: Connection,
+    groups: Sequence[str],
+    guard: GuardChoice,
+    every_s: float,
 ) -> list[BaseRoute]:
     # Loaded here: the packages may be missing.
+    from coop_consumer.ops.api_routes import api_routes  # noqa: PLC0415
+    from coop_consumer.ops.page.rendering import environment  # noqa: PLC0415
     from coop_consumer.ops.page.routes import page_routes  # noqa: PLC0415
 
-    return page_routes(
+    pages = page_routes(
         watched,
+        allows=frozenset(guard.allows),
         options=connection.words,
         has_list=len(groups) != 1,
         old_ms=round(1_000 * (max(every_s, UNWATCHED_S) + _LOOK_S)),
     )
+    acting = guard.action_routes(connection, environment())
+    return [*pages, *api_routes(watched), *acting]
 
 
-def _serve(stack: ExitStack, address: str, routes: Sequence[BaseRoute]) -> None:
+def _serve(
+    stack: ExitStack, address: str, routes: Sequence[BaseRoute], middleware: Sequence[Middleware]
+) -> None:
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
 
     server = OpsServer(
@@ -161,6 +179,7 @@ def _serve(stack: ExitStack, address: str, routes: Sequence[BaseRoute]) -> None:
         setting=_SETTING,
         remedy=f"give {_SETTING} another port, as in 127.0.0.1:9476",
         group="web",
+        middleware=middleware,
     )
     stack.callback(server.close)
     server.start()

@@ -8,7 +8,7 @@ what the user has subscribed to or assigned last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from time import monotonic
@@ -26,6 +26,7 @@ from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import served
+from coop_consumer.ops.tracing import refuse_untraceable, spans_of
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
+    from coop_consumer.ops.actions import Operator
+    from coop_consumer.ops.record_spans import RecordSpans
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ class Consumption:
         executor: Hands out the records.
 
     Raises:
-        ConfigError: `ops.address` is in use, or needs a package.
+        ConfigError: `ops.address` is in use, or it or `tracing` needs a package.
         CoopConsumerError: Where the broker, a topic or a right is missing.
     """
 
@@ -73,11 +76,13 @@ class Consumption:
         self._identity = Identity.of(config)
         self._config = config
         self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
+        refuse_untraceable(config)
         self._ops = served(
             config,
             self.metrics,
             self.health,
             figures_of_children=str,
+            operator=self._operator,
             glimpse=self._glimpse,
             stack=self._stack,
         )
@@ -87,6 +92,12 @@ class Consumption:
             self._close_ops()
             raise
         self._at_work = self._runs
+
+    def _operator(self) -> Operator:
+        # Loaded when it is needed: it has clients that no member has.
+        from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
+
+        return MemberOperator(self._config, self)
 
     def _close_ops(self) -> None:
         if self._ops is not None:
@@ -104,15 +115,24 @@ class Consumption:
         if self._sends is not None:
             self.outputs = self._sends.start(self._identity.name)
         self._runs = Runs(config.group_id, self.member, self._again)
-        self.executor = ManualExecutor(
+        self.executor = self._new_executor(spans_of(config, self._identity.name))
+        self._runs.ended.add_done_callback(lambda _: self._end())
+        self.member.start(self.executor)
+
+    def _new_executor(self, spans: RecordSpans | None) -> ManualExecutor:
+        kind: Callable[..., ManualExecutor] = ManualExecutor
+        if spans is not None:
+            # Loaded when a consumer needs it.
+            from coop_consumer.executors.traced_manual import TracedManualExecutor  # noqa: PLC0415
+
+            kind = partial(TracedManualExecutor, spans=spans)
+        return kind(
             self.member.lanes,
             self.member.condition,
             wake=self.member.inbox.wake,
             is_ending=lambda: self._ending() is not None and not self._is_pausing(),
             is_pausing=self._is_pausing,
         )
-        self._runs.ended.add_done_callback(lambda _: self._end())
-        self.member.start(self.executor)
 
     def _make(self, config: Config, topics: Sequence[str], *, again: bool) -> MemberRun:
         return MemberRun(
@@ -206,6 +226,20 @@ class Consumption:
                 "no range of this partition is held here",
                 "Seek a partition that assignment() lists, or call seek in on_ranges_assigned",
             )
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions, and fetch nothing, until `resume`."""
+        self._refuse_before_its_begin("pause()")
+        self.ask(partial(events.Pause, partitions=list(partitions)))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with them."""
+        self._refuse_before_its_begin("resume()")
+        self.ask(partial(events.Resume, partitions=list(partitions)))
+
+    def _refuse_before_its_begin(self, call: str) -> None:
+        if self._at_work is None:  # only the page can ask so early
+            raise MisuseError(call, "the consumer has not begun", "Ask again in a moment")
 
     def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
         """The answer to a request."""

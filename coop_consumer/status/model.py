@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from coop_consumer.config import Guarantee
@@ -212,6 +213,14 @@ class GroupStatus:
     def patterns(self) -> tuple[str, ...]:
         """By which its members subscribe, besides names of topics."""
         return tuple(sorted({pattern for member in self.members for pattern in member.patterns}))
+
+    def _repr_html_(self) -> str | None:
+        """The picture for notebooks; None without rich (the extra `cli`): they show `repr` then."""
+        if find_spec("rich") is None:
+            return None
+        from coop_consumer.status.notebook import html  # noqa: PLC0415 - rich may be missing
+
+        return html(self)
 
 
 def group_status(seen: GroupSeen, options: Sequence[str] = ()) -> GroupStatus:

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from assignors import WHOLE, key_hash
-from coop_consumer import Record
+from coop_consumer import Record, status_of
 from coop_consumer.admin import amend
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
@@ -87,6 +87,10 @@ def test_a_parked_record_is_shown_and_retry_lets_it_go(job: MakeJob) -> None:
         text = done(command(orders, "status", orders.group))
         assert f"✗ {orders.topic}-0 offset {first}: key key-3, holds the stable offset" in text
         assert re.search(r"▕[░▒▓]*✗[░▒▓]*▏ 10 left", text)
+
+        value = status_of(orders.settings)
+        assert [it.offset for it in value.partitions[0].parked] == [first]
+        assert f"{orders.topic}-0" in (value._repr_html_() or "")
 
         sulk.is_better = True
         told = done(command(orders, "retry", orders.group, f"{orders.topic}-0", str(first)))

@@ -17,13 +17,15 @@ from click.testing import CliRunner, Result
 
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer import cli
+from coop_consumer.admin.deciding import refuse_unknown
 from coop_consumer.admin.target import Target
 from coop_consumer.broker import DetachedBroker
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
-from coop_consumer.cli.decide import _Choice, _refuse_unknown
+from coop_consumer.cli.decide import _Choice
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.options import Connection
+from coop_consumer.cli.run import OPS_ADDRESS, run
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
 from coop_consumer.kafka.topics import LATEST, at_time
@@ -346,6 +348,23 @@ def test_one_core_is_not_for_processes(jobs: str) -> None:
     assert "--one-core is for threads" in told.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        ("--ops {worker}", OPS_ADDRESS),
+        ("--ops {worker} -g g", OPS_ADDRESS),
+        ("{worker} --ops", OPS_ADDRESS),
+        ("{worker} --ops -g g", OPS_ADDRESS),
+        ("--ops 127.0.0.1:9474 {worker}", "127.0.0.1:9474"),
+        ("--ops=localhost:9474 {worker}", "localhost:9474"),
+        ("{worker}", None),
+    ],
+)
+def test_a_worker_is_no_address_to_answer_at(words: str, address: str | None) -> None:
+    context = run.make_context("run", words.format(worker="billing:Billing").split())
+    assert (context.params["worker"], context.params["ops"]) == ("billing:Billing", address)
+
+
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------
 
 STARTED = DetachedBroker(
@@ -434,8 +453,8 @@ def test_no_record_of_a_group_that_nobody_knows_is_said_to_be_done() -> None:
     place = TopicPartition("orders", 0)
     seen = PartitionSeen(place, bytes(16), 0, 9, None, log.partition(bytes(16), 0))
     with pytest.raises(GroupMissingError, match="group g: does not exist"):
-        _refuse_unknown(GroupSeen("g", "Dead", "", (), (seen,), {}, 0))
-    _refuse_unknown(
+        refuse_unknown(GroupSeen("g", "Dead", "", (), (seen,), {}, 0))
+    refuse_unknown(
         GroupSeen("g", "Empty", "", (), (seen,), {}, 0, topics_committed=frozenset({"orders"}))
     )
 

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.links import anchors_in, leads_somewhere, links_of
+from tests.support.pages import PAGES
+
 ROOT = Path(__file__).parents[2]
+OTHERS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 ARCHITECTURE = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -50,11 +54,37 @@ def test_architecture_names_every_thread_and_no_other_one() -> None:
     assert told == made
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda path: path.name)
-def test_every_page_that_a_page_links_to_is_there(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+\.(?:md|py))", page.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda path: path.name)
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+    assert [link for link in links_of(page) if not leads_somewhere(page, link)] == []
 
-    assert [link for link in links if not (page.parent / link).exists()] == []
+
+def test_a_link_that_leads_nowhere_is_found() -> None:
+    page = ROOT / "README.md"
+
+    assert leads_somewhere(page, "docs/cli.md#exit-codes")
+    assert leads_somewhere(page, "#use-it")
+    assert not leads_somewhere(page, "docs/cli.md#no-such-heading")
+    assert not leads_somewhere(page, "docs/no-such-page.md")
+
+
+def test_an_anchor_is_made_as_a_site_for_code_makes_it() -> None:
+    page = "# A `code` word, and 2^63\n```\n# no heading\n```\n## Twice\n## Twice\n"
+
+    assert anchors_in(page) == {"a-code-word-and-263", "twice", "twice-1"}
+
+
+def test_every_page_of_docs_is_named_in_the_readme_or_by_one_that_is() -> None:
+    named, waiting = {ROOT / "README.md"}, [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        files = {(page.parent / link.partition("#")[0]).resolve() for link in links_of(page)}
+        new = {it for it in files if it.suffix == ".md" and it.is_file()} - named
+        named |= new
+        waiting += new
+    decisions = ROOT / "docs" / "decisions"
+
+    assert [it for it in PAGES if it not in named and it.parent != decisions] == []
 
 
 def test_every_module_that_tests_share_has_its_line() -> None:

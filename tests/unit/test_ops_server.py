@@ -18,6 +18,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.glimpse import Glimpse
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
+from coop_consumer.ops.actions import Operator
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.health_routes import health_routes
 from coop_consumer.ops.metrics_route import metrics_route
@@ -55,6 +56,10 @@ def serving(
         server.close()
 
 
+def nobody() -> Operator:
+    raise AssertionError("actions are not allowed")
+
+
 def serve(parsed: Config) -> OpsServer | None:
     """What a member with this configuration serves."""
     return served(
@@ -62,6 +67,7 @@ def serve(parsed: Config) -> OpsServer | None:
         full,
         lambda: BEGUN,
         figures_of_children=str,
+        operator=nobody,
         glimpse=Glimpse,
         stack=lambda *_: "",
     )

@@ -1,0 +1,1 @@
+"""The packages as users get them: built, checked, and installed into fresh environments."""
