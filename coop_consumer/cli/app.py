@@ -52,6 +52,10 @@ COMMANDS = {
     "policy": CommandEntry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
     "clean": CommandEntry("clean", "clean", "Copy a topic without its repeats."),
     "doctor": CommandEntry("doctor", "doctor", "Check broker, topics, rights and clients."),
+    "groups": CommandEntry(
+        "groups", "groups", "List the groups that have records in a progress topic."
+    ),
+    "gc": CommandEntry("collect", "gc", "Clear what groups that Kafka has forgotten have left."),
     "probe": CommandEntry("probe", "probe", "Ask whether a member is alive, or ready."),
     "broker": CommandEntry("broker", "broker", "Start, stop or find a broker in the background."),
 }

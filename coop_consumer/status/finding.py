@@ -250,5 +250,10 @@ def create_command(bootstrap: str, topic: TopicShape) -> str:
     )
 
 
+def delete_command(bootstrap: str, topic: str) -> str:
+    """The command by which an operator deletes a topic."""
+    return f"kafka-topics.sh --bootstrap-server {bootstrap} --delete --topic {topic}"
+
+
 def _times(copies: int) -> str:
     return "once" if copies == 1 else f"{copies} times"
