@@ -37,6 +37,7 @@ COMMANDS = {
     "status": CommandEntry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),
+    "gaps": CommandEntry("gaps", "gaps", "Show what is done above a group's stable offsets."),
     "scale": CommandEntry(
         "scale", "scale", "Say how many members a group wants, how many can help, and why."
     ),

@@ -83,6 +83,8 @@ def test_gc_clears_what_forgotten_groups_have_left_and_spares_all_others(orders:
     )
     for it in (orders, asleep, once):
         leave_a_gap(it)
+        [found] = json.loads(done(called(orders, "gaps", "--json", it.group)))["partitions"]
+        assert (found["stable"], found["gap_ranges"]) == (FAILED, [[2, 4]])
     forget(orders)
     forget(once)
     with alive.running(handler=refuse("bad")) as pool:
