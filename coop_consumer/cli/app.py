@@ -52,6 +52,9 @@ COMMANDS = {
     "reset": CommandEntry("reset", "reset", "Move an empty group to another place: a new epoch."),
     "policy": CommandEntry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
     "clean": CommandEntry("clean", "clean", "Copy a topic without its repeats."),
+    "init": CommandEntry(
+        "init", "init", "Make the topics that a group needs, and list its rights."
+    ),
     "doctor": CommandEntry("doctor", "doctor", "Check broker, topics, rights and clients."),
     "groups": CommandEntry(
         "groups", "groups", "List the groups that have records in a progress topic."
