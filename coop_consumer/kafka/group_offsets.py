@@ -198,6 +198,8 @@ class GroupOffsets:
             raise error
         if issubclass(error, _NOT_EMPTY):
             raise GroupInUseError(group, ("one that is alive",))
+        if issubclass(error, kafka_errors.GroupAuthorizationFailedError):
+            raise self._reason(error(), f"group {group}")
         raise self._reason(error(), f"topic {place.topic}", place.topic)
 
     def _reason(self, error: BaseException, where: str, topic: str = "") -> CoopConsumerError:
