@@ -79,6 +79,7 @@ Settings = TypedDict(
         "topics.watch.interval.ms": int | str,
         "shutdown.timeout.ms": int | str,
         "ops.address": str | None,
+        "ops.otel": bool | str,
         "tracing": Literal["off", "on"],
         "api.version.fallback.ms": Passed,
         "api.version.request": Passed,

@@ -15,4 +15,8 @@ It knows nothing else of a member, and has no client of Kafka.
     health_routes  `/livez` and `/readyz` of the server
     health_file    what a file tells probes
     log_format     lines of the log as JSON
+    telemetry      what goes to OpenTelemetry (extra `otel`)
+    record_spans   a span for each record or batch     child_traces  in child processes
+    carriers       trace contexts as text              traced_outputs  outputs that carry them
+    instruments    the table's metrics as instruments  otel_trouble  what OpenTelemetry raises
 """

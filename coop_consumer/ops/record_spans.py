@@ -34,7 +34,7 @@ from coop_consumer.core.key_names import key_text
 from coop_consumer.core.record import Record, headers_of, is_sealed
 from coop_consumer.core.trace import TraceOutcome, trace_of
 from coop_consumer.ops.carriers import Carried, sent_headers, to_child
-from coop_consumer.ops.trace_trouble import report
+from coop_consumer.ops.otel_trouble import report
 from coop_consumer.tracebacks import traceback_of
 
 if TYPE_CHECKING:
