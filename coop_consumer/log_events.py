@@ -144,6 +144,8 @@ class LogEvent(StrEnum):
     OPS_ACTION_FAILED = "ops_action.failed"
     OPS_SERVER_FAILED = "ops_server.failed"
     OPS_TOKEN_WRONG = "ops_token.wrong"  # noqa: S105 - no secret
+    OTEL_FAILED = "otel.failed"
+    OTEL_UNSET = "otel.unset"
     OUTPUTS_FAILED = "outputs.failed"
     OUTPUTS_WAIT = "outputs.wait"
     PAGE_SERVED = "page.served"
@@ -219,8 +221,6 @@ class LogEvent(StrEnum):
     TOPIC_MISSING = "topic.missing"
     TOPIC_RECREATED = "topic.recreated"
     TOPICS_UNKNOWN = "topics.unknown"
-    TRACING_FAILED = "tracing.failed"
-    TRACING_UNSET = "tracing.unset"
     TRANSACTION_BATCH_UNKNOWN = "transaction.batch_unknown"
     TRANSACTION_BLOCKS = "transaction.blocks"
     TRANSACTION_CALL_HANGS = "transaction.call_hangs"

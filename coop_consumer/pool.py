@@ -32,7 +32,7 @@ from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import PortKeeper, served
-from coop_consumer.ops.tracing import refuse_untraceable, spans_of
+from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.actions import Operator
+    from coop_consumer.ops.instruments import Source
     from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
@@ -151,6 +152,7 @@ class WorkerPool:
         self._beginning = threading.Lock()  # a close must reach the first run
         self._over: Latch | None = None
         self._ops: OpsServer | None = None
+        self._shown: Source | None = None
 
     def shut_in_fork(self) -> None:
         """In a forked child: the member is the parent's, and so are its threads and clients."""
@@ -210,8 +212,8 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
-            ConfigError: `ops.address` is in use, or it or `tracing` needs a package; nothing was
-                asked.
+            ConfigError: `ops.address` is in use, or a setting needs a package that is not
+                installed; nothing was asked.
             MisuseError: If it was called before, or the pool was made before a fork.
             CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
                 a setting. Nothing has joined, and the pool may be started again.
@@ -219,7 +221,7 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
-        refuse_untraceable(self.config)
+        refuse_uninstalled(self.config)
         style = self._work.style
         self._ops = served(
             self.config,
@@ -246,6 +248,8 @@ class WorkerPool:
     def _close_ops(self) -> None:
         if self._ops is not None:
             self._ops.close()
+        if self._shown is not None:
+            self._shown.end()
 
     def _begin(self) -> None:
         member = self._make(again=False)
@@ -262,6 +266,7 @@ class WorkerPool:
             self._runs = None  # nobody waits for the end of what has not begun
             raise
         self._work.begin_run(member)
+        self._shown = instrumented(self.config, self.metrics)
         self._executor = self._work.style.executor(
             member.lanes,
             member.condition,

@@ -82,6 +82,7 @@ Settings = TypedDict(
         "ops.token.file": str | None,
         "ops.allowed.hosts": str | list[str] | tuple[str, ...] | None,
         "ops.allow.actions": bool | str,
+        "ops.otel": bool | str,
         "tracing": Literal["off", "on"],
         "api.version.fallback.ms": Passed,
         "api.version.request": Passed,

@@ -26,7 +26,7 @@ from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import served
-from coop_consumer.ops.tracing import refuse_untraceable, spans_of
+from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
     from coop_consumer.ops.actions import Operator
+    from coop_consumer.ops.instruments import Source
     from coop_consumer.ops.record_spans import RecordSpans
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Consumption:
         executor: Hands out the records.
 
     Raises:
-        ConfigError: `ops.address` is in use, or it or `tracing` needs a package.
+        ConfigError: `ops.address` is in use, or a setting needs a package that is not installed.
         CoopConsumerError: Where the broker, a topic or a right is missing.
     """
 
@@ -76,7 +77,8 @@ class Consumption:
         self._identity = Identity.of(config)
         self._config = config
         self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
-        refuse_untraceable(config)
+        self._shown: Source | None = None
+        refuse_uninstalled(config)
         self._ops = served(
             config,
             self.metrics,
@@ -92,6 +94,7 @@ class Consumption:
             self._close_ops()
             raise
         self._at_work = self._runs
+        self._shown = instrumented(config, self.metrics)
 
     def _operator(self) -> Operator:
         # Loaded when it is needed: it has clients that no member has.
@@ -102,6 +105,8 @@ class Consumption:
     def _close_ops(self) -> None:
         if self._ops is not None:
             self._ops.close()
+        if self._shown is not None:
+            self._shown.end()
 
     def _begin(self, config: Config, topics: Sequence[str]) -> None:
         self._sends: OutputWriter | None = None

@@ -24,4 +24,8 @@ It knows nothing else of a member, and has no client of Kafka.
     confirmations  proof that they have seen what they ask for
     history        30 minutes of a group or a member in figures
     log_format     lines of the log as JSON
+    telemetry      what goes to OpenTelemetry (extra `otel`)
+    record_spans   a span for each record or batch     child_traces  in child processes
+    carriers       trace contexts as text              traced_outputs  outputs that carry them
+    instruments    the table's metrics as instruments  otel_trouble  what OpenTelemetry raises
 """

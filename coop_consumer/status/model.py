@@ -469,8 +469,10 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     found = []
     tp, stable = partition.tp, partition.stable
     if partition.meaning is Meaning.DECIDED:
-        tag, _ = Committed(0, partition.metadata).tagged
+        known = Committed(0, partition.metadata)
+        tag, _ = known.tagged
         who = "someone else" if tag is None else "the group, when it had another guarantee,"
+        who = "`coop-consumer gc`" if known.retirement else who
         found.append(
             f"{tp}: {who} committed offset {partition.committed}; the next member that "
             f"starts takes it over as epoch {partition.next_epoch}"

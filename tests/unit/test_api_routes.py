@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from coop_consumer.ops.feed import GroupFeed
 
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError, CoopConsumerError
 from coop_consumer.ops.api_routes import api_routes
+from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.group_metrics import GroupLook
 from coop_consumer.status.as_json import as_json, scale_as_json
 from coop_consumer.status.errors import GroupMissingError

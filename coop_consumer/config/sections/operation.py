@@ -50,6 +50,12 @@ class OperationSettings:
         "ranges, and to pause partitions.",
         "whoever reads the page could act",
     )
+    ops_otel: bool = setting(
+        False,
+        "Whether this member's metrics are shown by instruments of OpenTelemetry, too "
+        "(docs/metrics.md#opentelemetry). It needs the extra `otel`.",
+        "nothing is made before somebody reads",
+    )
     tracing: Tracing = setting(
         Tracing.OFF,
         "Whether each record, or batch, is processed in a span of OpenTelemetry, whose parent is "

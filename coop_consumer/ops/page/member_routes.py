@@ -66,7 +66,7 @@ def member_routes(inside: MemberInside, *, allows: frozenset[str] = frozenset())
         allows: The actions that are offered.
     """
     maker = _Maker(inside, allows)
-    live = LivePage(maker.make, _beats)
+    live = LivePage(maker.make, _Beats().listening)
 
     async def page(request: Request) -> Response:
         return await live_response(request, live, rendering.MEMBER_SECTIONS, "/events")
@@ -127,20 +127,32 @@ class _Maker:
         return Shown(page.title, page.version, {**parts, "stale": page.stale}, page)
 
 
-@contextmanager
-def _beats(call: Listener) -> Iterator[None]:
-    """Have a listener called every two seconds."""
+class _Beats:
+    """One beat for all who listen: so all get the same page. On one loop."""
 
-    async def beat() -> None:
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def listening(self, call: Listener) -> Iterator[None]:
+        """Have this called every two seconds, for the length of a block."""
+        self._listeners.append(call)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._beat())
+        try:
+            yield
+        finally:
+            self._listeners.remove(call)
+            if not self._listeners:
+                self._task.cancel()
+                self._task = None
+
+    async def _beat(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            call()
-
-    task = asyncio.get_running_loop().create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()
+            for call in list(self._listeners):
+                call()
 
 
 def _place(request: Request) -> tuple[TopicPartition, int] | None:

@@ -51,6 +51,7 @@ def page_routes(
         has_list: `/` is a list, also of one group; else it leads to that one.
         old_ms: A picture that is older is called old.
     """
+    rendering.warm()
     live = _LivePages(feeds, allows, tuple(options), old_ms)
 
     async def start(request: Request) -> Response:

@@ -76,7 +76,8 @@
   }
 
   function keyOf(node) {
-    return node.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset?.member || node.dataset?.group || "" : "";
+    if (node.nodeType !== Node.ELEMENT_NODE) return "";
+    return node.id || (node.nodeName === "TR" && (node.dataset.member || node.dataset.group)) || "";
   }
 
   function morphChildren(old, fresh) {
