@@ -60,14 +60,14 @@ class Speed:
 
 NO_SPEED = Speed()
 
-_Counts = Mapping[TopicPartition, tuple[int, int]]
+_EndsAndLeft = Mapping[TopicPartition, tuple[int, int]]
 
 
 class GroupSpeed:
     """Of one group; one thread."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, _Counts]] = deque()
+        self._seen: deque[tuple[int, _EndsAndLeft]] = deque()
 
     def note(self, status: GroupStatus) -> Speed:
         """Take a look in; returns the speed now. O(partitions)."""
@@ -84,12 +84,12 @@ class GroupSpeed:
         return _between(seen[0], seen[-1])
 
 
-def _began_anew(before: _Counts, now: _Counts) -> bool:
+def _began_anew(before: _EndsAndLeft, now: _EndsAndLeft) -> bool:
     """Whether a topic was made again: no end falls otherwise."""
     return any(tp in now and now[tp][0] < end for tp, (end, _) in before.items())
 
 
-def _between(first: tuple[int, _Counts], last: tuple[int, _Counts]) -> Speed:
+def _between(first: tuple[int, _EndsAndLeft], last: tuple[int, _EndsAndLeft]) -> Speed:
     (first_ms, before), (last_ms, now) = first, last
     span_s = (last_ms - first_ms) / 1_000
     common = [tp for tp in now if tp in before]
