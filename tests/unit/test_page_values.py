@@ -337,11 +337,11 @@ def test_the_time_to_finish_is_told_while_what_is_left_shrinks() -> None:
     assert speed.note(at(20, 1_500, 900)).finish_s(900) is None
 
 
-def test_what_is_parked_is_not_waited_for() -> None:
+def test_what_is_stuck_is_not_waited_for() -> None:
     parked = partition(ORDERS, [(WHOLE, "m-00")], left=1, failed=(record(43),))
     view = shown(replace(group(1, 1), partitions=(parked,)))
-    assert view.tiles[0].detail == "all that is left is parked"
-    assert view.partitions[0].finish == "parked"
+    assert view.tiles[0].detail == "all that is left is stuck"
+    assert view.partitions[0].finish == "stuck"
 
 
 def test_a_topic_that_was_made_again_begins_anew() -> None:

@@ -7,7 +7,7 @@ A picture that is old says since when.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -361,8 +361,7 @@ def _notices(status: GroupStatus) -> Iterator[str]:
 def _tiles(status: GroupStatus, advice: ScaleAdvice | None, speed: Speed) -> Iterator[Tile]:
     left = sum(it.remaining.records for it in status.partitions)
     is_exact = all(it.remaining.is_exact for it in status.partitions)
-    parked = sum(len(it.parked) for it in status.partitions)
-    finish = finish_words(left, parked, speed)
+    finish = finish_words(left, stuck_in(status.partitions), speed)
     mark = "" if is_exact or not left else "about "
     yield Tile("Left to do", f"{mark}{_number(left)}", finish, "good" if not left else "")
     lags = [it.lag for it in status.partitions if it.lag is not None]
@@ -394,15 +393,20 @@ def _number(number: int) -> str:
     return f"{number:,}" if number < 1_000_000 else short(number)
 
 
-def finish_words(left: int, parked: int, speed: Speed) -> str:
-    """How long the rest takes; what is parked is not done without a person."""
+def stuck_in(partitions: Iterable[PartitionStatus]) -> int:
+    """How many records have failed and are not done: the rest goes on without them."""
+    return sum(len(it.failed) for it in partitions)
+
+
+def finish_words(left: int, stuck: int, speed: Speed) -> str:
+    """How long the rest takes, without what is stuck."""
     if not left:
         return "caught up"
-    if parked >= left:
-        return "all that is left is parked"
+    if stuck >= left:
+        return "all that is left is stuck"
     if speed.total is None:
         return "rate not known yet"
-    finish_s = speed.finish_s(left - parked)
+    finish_s = speed.finish_s(left - stuck)
     if finish_s is not None and finish_s < 30 * 86_400:
         return f"done in about {span(round(finish_s * 1_000)) if finish_s >= 1 else '1 s'}"
     if speed.shrinks < -0.05:
@@ -423,9 +427,9 @@ def _rate(a_second: float) -> str:
 
 def _partition_line(it: PartitionStatus, rate: Rate | None) -> PartitionLine:
     left, finish = it.remaining.records, ""
-    movable = left - len(it.parked)
+    movable = left - len(it.failed)
     if left and movable <= 0:
-        finish = "parked"
+        finish = "stuck"
     elif rate is not None and left:
         net = rate.done - rate.arrived
         finish = span(round(movable / net * 1_000)) if net > 0.01 else "never at this rate"
