@@ -8,6 +8,7 @@ is taken for a new one. Needs the extra `web`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from http import HTTPStatus
@@ -43,13 +44,22 @@ def api_routes(
     """
 
     def route(path: str, written: Callable[[GroupLook], str]) -> Route:
+        made: dict[str, tuple[GroupLook, str]] = {}
+        turn = asyncio.Lock()
+
+        async def text_of(group: str, look: GroupLook) -> str:
+            """Written once for each look, on another thread: 2,000 partitions take 70 ms."""
+            async with turn:
+                if group not in made or made[group][0] is not look:
+                    made[group] = look, await run_in_threadpool(written, look)
+                return made[group][1]
+
         async def answer(request: Request) -> Response:
             group = request.path_params["group"]
             feed = feeds.get(group)
             if feed is None:
-                text = (
-                    f"group {group}: is not watched here. Watched are: {', '.join(feeds.names())}."
-                )
+                shown = ", ".join(feeds.names())
+                text = f"group {group}: is not watched here. Watched are: {shown}."
                 return _failed(text, HTTPStatus.NOT_FOUND)
             now = feed.now
             if now.failing_since_ms or now.look is None:
@@ -58,8 +68,7 @@ def api_routes(
             if old_ms > _OLD_MS:
                 text = f"group {group}: was last seen {old_ms // 1_000} s ago. A look is under way."
                 return _failed(text, HTTPStatus.SERVICE_UNAVAILABLE)
-            # A group of 2,000 partitions takes 50 ms.
-            text = await run_in_threadpool(written, now.look)
+            text = await text_of(group, now.look)
             return Response(text, media_type="application/json")
 
         return Route(path, answer)

@@ -2,7 +2,7 @@
 
 In: the group's status, look by look. Out: a `Speed`. It is the mean of the last minute, so that it
 stands still enough to be read. What is left is partly estimated, and an estimate may jump. So a
-rate is cut at 0, and a time to finish is told only where what is left shrinks.
+rate is cut at 0.
 """
 
 from __future__ import annotations
@@ -44,30 +44,22 @@ class Speed:
     Attributes:
         total: Of the whole group; None: not known yet.
         rates: By partition, as far as they are known.
-        shrinks: By how many records a second what is left shrinks, of the whole group.
     """
 
     total: Rate | None = None
     rates: Mapping[TopicPartition, Rate] = field(default_factory=dict)
-    shrinks: float = 0.0
-
-    def finish_s(self, left: int) -> float | None:
-        """How long what is left takes if all goes on so; None: it does not shrink."""
-        if not left:
-            return 0.0
-        return left / self.shrinks if self.shrinks > 0 else None
 
 
 NO_SPEED = Speed()
 
-_Counts = Mapping[TopicPartition, tuple[int, int]]
+_EndsAndLeft = Mapping[TopicPartition, tuple[int, int]]
 
 
 class GroupSpeed:
     """Of one group; one thread."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, _Counts]] = deque()
+        self._seen: deque[tuple[int, _EndsAndLeft]] = deque()
 
     def note(self, status: GroupStatus) -> Speed:
         """Take a look in; returns the speed now. O(partitions)."""
@@ -84,12 +76,12 @@ class GroupSpeed:
         return _between(seen[0], seen[-1])
 
 
-def _began_anew(before: _Counts, now: _Counts) -> bool:
+def _began_anew(before: _EndsAndLeft, now: _EndsAndLeft) -> bool:
     """Whether a topic was made again: no end falls otherwise."""
     return any(tp in now and now[tp][0] < end for tp, (end, _) in before.items())
 
 
-def _between(first: tuple[int, _Counts], last: tuple[int, _Counts]) -> Speed:
+def _between(first: tuple[int, _EndsAndLeft], last: tuple[int, _EndsAndLeft]) -> Speed:
     (first_ms, before), (last_ms, now) = first, last
     span_s = (last_ms - first_ms) / 1_000
     common = [tp for tp in now if tp in before]
@@ -99,7 +91,7 @@ def _between(first: tuple[int, _Counts], last: tuple[int, _Counts]) -> Speed:
     shrunk = sum(before[tp][1] - now[tp][1] for tp in common)
     arrived = sum(rate.arrived for rate in rates.values())
     total = Rate(max(arrived + shrunk / span_s, 0.0), arrived)
-    return Speed(total, rates, shrunk / span_s)
+    return Speed(total, rates)
 
 
 def _rate(before: tuple[int, int], now: tuple[int, int], span_s: float) -> Rate:

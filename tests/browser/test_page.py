@@ -225,15 +225,19 @@ def test_a_browser_without_the_secret_is_asked_for_it(stage: Stage) -> None:
         stranger.see("#members")
 
 
-def test_another_site_cannot_act_in_a_browser_that_has_signed_in(
+def test_another_site_may_link_here_and_cannot_act_in_a_browser_that_has_signed_in(
     stage: Stage, signed_in: Browser
 ) -> None:
-    form = f"{stage.page}/do/skip/{GROUP}"
+    form, link = f"{stage.page}/do/skip/{GROUP}", f"{stage.page}/group/{GROUP}"
     page = (
         f'<!DOCTYPE html><form method="post" action="{form}">'
         '<input name="topic" value="orders"><button>A picture of a cat</button></form>'
+        f'<a href="{link}">An alert</a>'
     )
     with a_site(page) as elsewhere:
+        signed_in.open(elsewhere)
+        signed_in.click("a")  # a link is welcome, though the cookie is not sent with it
+        signed_in.see("#members")
         signed_in.open(elsewhere)
         signed_in.click("button")
         eventually(lambda: "another site" in " ".join(signed_in.texts("body")))

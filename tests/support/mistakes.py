@@ -120,6 +120,18 @@ MISTAKES = [
         ("max.attempts=0", "Choose 1 or more", "(--config max.attempts)"),
     ),
     Mistake(
+        "a page for all networks that asks for no secret", "web {group} --address 0.0.0.0:0", USAGE,
+        ("--address=0.0.0.0:0", "nothing says who may", "Give --token-file FILE"),
+    ),
+    Mistake(
+        "a secret that is not there", "web {group} --token-file nowhere", USAGE,
+        ("--token-file=nowhere cannot be read", "secrets.token_urlsafe"),
+    ),
+    Mistake(
+        "actions without a page", RUN + " --allow-actions", USAGE,
+        ("ops.allow.actions is set and ops.address is not", "(--ops)", "(--allow-actions)"),
+    ),
+    Mistake(
         "a setting without a value", "status {group} --config max.attempts", USAGE,
         ("--config needs name=value",),
     ),
