@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test test-spark test-others chaos chaos-eos soak bench lint docs package demo demo-skew demo-spark
+.PHONY: help venv jars test test-spark test-others chaos chaos-eos chaos-logs soak bench lint docs package demo demo-skew demo-spark
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -59,6 +59,9 @@ chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; 
 
 chaos-eos: jars  ## The same for members with exactly once: are outputs and state right?
 	$(BIN)/python -m tests.chaos --exactly-once --runs $(CHAOS_RUNS)
+
+chaos-logs: jars  ## Judge 50 histories of the KV store, and kill bulk loads 50 times
+	$(BIN)/python -m tests.chaos.logs
 
 soak: jars  ## Let one group live through one fault after the other for SOAK_MINUTES
 	$(BIN)/python -m tests.chaos --soak $(SOAK_MINUTES)

@@ -20,7 +20,8 @@ of 200 partitions answers.
 Three others measure how long records wait: `restart` until a member that fell is at work again,
 `churn` while members come and go, `kill12` after one of twelve was killed. `drain` ends members in
 order, under full load and one after the other; nothing may come again. `autoscale` follows the
-advice of `coop-consumer scale` through a step of the load.
+advice of `coop-consumer scale` through a step of the load. `hotkey` looks for minutes whether a hot
+key holds up the others. `eoswaits` looks who waits for transactions.
 
 `python -m benchmarks --all --out FOLDER` measures everything with all peers, and writes the rows, a
 table and charts.
@@ -35,6 +36,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks import report
@@ -44,7 +46,9 @@ from benchmarks.case import Case
 from benchmarks.cases import CASES
 from benchmarks.churn import EVERY_S, churn
 from benchmarks.drain import drain
+from benchmarks.eos_waits import eos_waits
 from benchmarks.gap_case import gaps
+from benchmarks.hotkey import hotkey
 from benchmarks.imports import imports
 from benchmarks.kill import kill12
 from benchmarks.logs import logs
@@ -74,7 +78,7 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
 OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
 """Systems whose promises are ours."""
-WAITS = ("autoscale", "churn", "drain", "kill12", "ops", "restart")
+WAITS = ("autoscale", "churn", "drain", "eoswaits", "hotkey", "kill12", "ops", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
 
@@ -99,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
     it.add_argument("--peer", action="append", choices=[*PEERS, "all"], default=[])
     it.add_argument("--runs", type=int, default=3, help="how many runs (3)")
     it.add_argument("--records", type=int, help="at most so many, for a first try")
-    it.add_argument("--seconds", type=int, default=60, help="of each half of churn (60)")
+    it.add_argument("--seconds", type=int, default=60, help="of hotkey and each half of churn (60)")
     it.add_argument("--json", action="store_true", help="a JSON line a row instead of a table")
     it.add_argument("--all", action="store_true", help="all cases but those of waits, all peers")
     it.add_argument("--out", type=Path, help="where --all writes its rows, table and charts")
@@ -179,17 +183,17 @@ def shortened(case: Case, records_max: int | None) -> Case:
 
 
 def _waits(asked: argparse.Namespace, bootstrap: str) -> int:
-    if asked.case == "autoscale":
-        return autoscale(bootstrap, as_json=asked.json)
-    if asked.case == "drain":
-        return drain(bootstrap, asked.runs, as_json=asked.json)
-    if asked.case == "ops":
-        return ops(bootstrap, asked.runs, as_json=asked.json)
-    if asked.case == "restart":
-        return restart(bootstrap, asked.runs, as_json=asked.json)
-    if asked.case == "churn":
-        return churn(bootstrap, asked.runs, asked.seconds, as_json=asked.json)
-    return kill12(bootstrap, asked.runs, as_json=asked.json)
+    cases = {
+        "autoscale": partial(autoscale, bootstrap),
+        "churn": partial(churn, bootstrap, asked.runs, asked.seconds),
+        "drain": partial(drain, bootstrap, asked.runs),
+        "eoswaits": partial(eos_waits, bootstrap, asked.runs),
+        "hotkey": partial(hotkey, bootstrap, asked.seconds),
+        "kill12": partial(kill12, bootstrap, asked.runs),
+        "ops": partial(ops, bootstrap, asked.runs),
+        "restart": partial(restart, bootstrap, asked.runs),
+    }
+    return cases[asked.case](as_json=asked.json)
 
 
 if __name__ == "__main__":

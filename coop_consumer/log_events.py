@@ -27,6 +27,7 @@ class Facts(TypedDict, total=False):
         key: A key's text, or its hash, as `log.keys` allows; None: it does not.
         attempt: Which attempt at the record.
         error: What was raised, of which the type is shown; or that type's name; None: nothing.
+        trace_id: Of the record's trace, where its span is not the current one.
     """
 
     group: str
@@ -37,6 +38,7 @@ class Facts(TypedDict, total=False):
     key: str | None
     attempt: int
     error: BaseException | str | None
+    trace_id: str
 
 
 # The class of an error may be a stranger's, whose metaclass defines this name anew.
@@ -211,6 +213,8 @@ class LogEvent(StrEnum):
     TOPIC_MISSING = "topic.missing"
     TOPIC_RECREATED = "topic.recreated"
     TOPICS_UNKNOWN = "topics.unknown"
+    TRACING_FAILED = "tracing.failed"
+    TRACING_UNSET = "tracing.unset"
     TRANSACTION_BATCH_UNKNOWN = "transaction.batch_unknown"
     TRANSACTION_BLOCKS = "transaction.blocks"
     TRANSACTION_CALL_HANGS = "transaction.call_hangs"
@@ -233,7 +237,7 @@ class LogEvent(StrEnum):
                 found["topic"], found["partition"] = fact.topic, fact.partition
             else:
                 found[name] = kind_of(fact) if isinstance(fact, BaseException) else fact
-        if (trace := trace_id()) is not None:
+        if "trace_id" not in found and (trace := trace_id()) is not None:
             found["trace_id"] = trace
         return found
 

@@ -30,7 +30,8 @@ from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
-from coop_consumer.ops.serving import served
+from coop_consumer.ops.serving import PortKeeper, served
+from coop_consumer.ops.tracing import refuse_untraceable, spans_of
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -79,6 +80,7 @@ class WorkerPool:
         until_caught_up: End once everything assigned is processed up to its end.
         seat: Its place in the group, if it takes that of a process that fell; `coop-consumer run`
             gives it one.
+        ports: Who keeps the port of `ops.address` while its process is replaced; the same command.
 
     Raises:
         ConfigError: For a bad setting, or without topics.
@@ -103,6 +105,7 @@ class WorkerPool:
         executor: ExecutorName = "thread",
         until_caught_up: bool = False,
         seat: Seat | None = None,
+        ports: PortKeeper | None = None,
     ) -> None:
         self._is_fork = False
         forks.watch(self)
@@ -136,6 +139,7 @@ class WorkerPool:
         self._ended = False
         self._until_caught_up = until_caught_up
         self._seat = seat
+        self._ports = ports
         self._work = WorkerSide(
             self.worker, self.config, workers, executor, fail=self._fail, die=self._die
         )
@@ -203,7 +207,8 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
-            ConfigError: `ops.address` is in use, or needs a package; nothing was asked.
+            ConfigError: `ops.address` is in use, or it or `tracing` needs a package; nothing was
+                asked.
             MisuseError: If it was called before, or the pool was made before a fork.
             CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
                 a setting. Nothing has joined, and the pool may be started again.
@@ -211,9 +216,14 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
+        refuse_untraceable(self.config)
         style = self._work.style
         self._ops = served(
-            self.config, self.metrics, self.health, figures_of_children=lambda: style.figures
+            self.config,
+            self.metrics,
+            self.health,
+            figures_of_children=lambda: style.figures,
+            ports=self._ports,
         )
         try:
             self._begin()
@@ -241,7 +251,11 @@ class WorkerPool:
             raise
         self._work.begin_run(member)
         self._executor = self._work.style.executor(
-            member.lanes, member.condition, workers=self.workers, wake=member.inbox.wake
+            member.lanes,
+            member.condition,
+            workers=self.workers,
+            wake=member.inbox.wake,
+            spans=spans_of(self.config, self.name),
         )
         self._executor.start()
         member.start(self._executor)

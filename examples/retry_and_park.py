@@ -40,7 +40,7 @@ class Fragile(Worker):
             raise ValueError("nobody can read this")
         if record.attempt > 1:
             text = (record.value or b"").decode()
-            print(f"{text}: done at attempt {record.attempt}")
+            print(f"{text}: done at attempt {record.attempt}\n", end="")  # a line as a whole
         self.done.append(record)
         if len(self.done) - self.of(b"poison") == ROUNDS * (len(KEYS) - 1):
             self.others_are_done.set()

@@ -9,6 +9,12 @@ in which `<topic>` is the first 4 bytes of the topic's id in hex. With exactly o
 us, of a reset tool, or of the group itself before its guarantee was changed. An offset with the tag
 of another topic id belongs to a deleted topic; a topic made again under the same name does not
 inherit it. (Kafka drops the offsets of a deleted topic, but a commit may have been under way.)
+
+`coop-consumer gc` commits a *retirement* before it clears what a forgotten group has in the log.
+Whoever starts behind it begins the next epoch there, so nobody builds on records that go. The
+coordinator takes a commit from outside only while the group has no members: no member that was
+there before can be overruled. A member may have come and gone since `gc` read the log. Then the log
+has more of the epoch than the retirement knows, and the retirement is void (decision 067).
 """
 
 from __future__ import annotations
@@ -25,6 +31,32 @@ class Tag(StrEnum):
 
     AT_LEAST_ONCE = "coop"
     EXACTLY_ONCE = "coop-eo"
+
+
+_RETIRED = "coop-retired"
+"""How the metadata of a retirement begin."""
+_TOPIC_BYTES = 4
+"""So much of a topic's id is in metadata."""
+
+
+class Retirement(NamedTuple):
+    """What `gc` had read of a partition when it ended the partition's history.
+
+    Attributes:
+        tag: Of the guarantee in whose log it has read.
+        epoch: The newest epoch there.
+        topic: The beginning of the topic's id, in hex.
+        log_end: The end of the log partition up to which it had read.
+    """
+
+    tag: Tag
+    epoch: int
+    topic: str
+    log_end: int
+
+    def is_void(self, store: PartitionStore) -> bool:
+        """Whether it says nothing about this part of the log: the log is another, or has more."""
+        return self.tag is not store.tag or store.is_newer_than(self.log_end)
 
 
 class Committed(NamedTuple):
@@ -47,7 +79,32 @@ class Committed(NamedTuple):
         >>> Committed.mirror(7, 3, bytes(16))
         Committed(offset=7, metadata='coop:3:00000000')
         """
-        return cls(offset, f"{tag}:{epoch}:{topic_id[:4].hex()}")
+        return cls(offset, f"{tag}:{epoch}:{topic_id[:_TOPIC_BYTES].hex()}")
+
+    @classmethod
+    def retired(cls, offset: int, epoch: int, topic_id: bytes, tag: Tag, log_end: int) -> Committed:
+        """The end of a forgotten group's history: its stable offset.
+
+        >>> Committed.retired(7, 3, bytes(16), Tag.AT_LEAST_ONCE, 812)
+        Committed(offset=7, metadata='coop-retired:coop:3:00000000:812')
+        """
+        topic = topic_id[:_TOPIC_BYTES].hex()
+        return cls(offset, f"{_RETIRED}:{tag}:{epoch}:{topic}:{log_end}")
+
+    @property
+    def retirement(self) -> Retirement | None:
+        """What a retirement says; None: it is none.
+
+        >>> Committed(7, "coop-retired:coop:3:00000000:812").retirement.log_end
+        812
+        """
+        kind, *rest = self.metadata.split(":")
+        if kind != _RETIRED or len(rest) != len(Retirement._fields):
+            return None
+        tag, epoch, topic, log_end = rest
+        if tag not in set(Tag) or not (epoch.isdecimal() and log_end.isdecimal()):
+            return None
+        return Retirement(Tag(tag), int(epoch), topic, int(log_end))
 
     @property
     def tagged(self) -> tuple[Tag | None, int]:
@@ -64,6 +121,8 @@ class Committed(NamedTuple):
     def is_of(self, topic_id: bytes) -> bool:
         """Whether it speaks of this topic, and not of a deleted one of its name."""
         tag, epoch = self.tagged
+        if retirement := self.retirement:
+            return retirement.topic == topic_id[:_TOPIC_BYTES].hex()
         return tag is None or self == self.mirror(self.offset, epoch, topic_id, tag)
 
 
@@ -84,7 +143,7 @@ class Meaning(StrEnum):
     UNTAGGED = "untagged"
     """The log has its beginning, and the committed offset lacks its tag: nobody starts before."""
     DECIDED = "decided"
-    """Somebody else has committed an offset: the next epoch begins there."""
+    """Somebody else has committed an offset, or `gc` a retirement: the next epoch begins there."""
     LOST = "lost"
     """The log has lost the epoch of the tag, or its beginning: the next one begins at the committed
     offset."""
@@ -119,6 +178,12 @@ def newest_epoch(store: PartitionStore, committed: Committed | None, known: int 
         committed: What the group has committed of this topic, if anything.
         known: The newest epoch that the caller knows of from elsewhere.
     """
+    if committed is not None and (retirement := committed.retirement):
+        if not retirement.is_void(store):
+            # Also if it lies at the base of an epoch without tenures: that base is about to go.
+            return Newest(Meaning.DECIDED, store.next_epoch(known), committed.offset)
+        if store.epoch is not None:
+            committed = None
     epoch, tag = store.epoch or 0, store.tagged_epoch(committed)
     # Below the base no offset of the epoch was ever committed: the log has lost the first base, and
     # another one of the same epoch counts now, by which all between would be passed over.

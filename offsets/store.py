@@ -119,6 +119,13 @@ class PartitionStore:
         bases = [base for base in self._bases.values() if base[1].epoch == epoch]
         return min(bases, key=lambda base: base[0])[1].offset if bases else 0
 
+    def is_newer_than(self, log_offset: int) -> bool:
+        """Whether a record of the newest epoch lies at a log offset or above. O(tenures)."""
+        epoch = self.epoch
+        based = [at for at, base in self._bases.values() if base.epoch == epoch]
+        told = [tenure.last_offset for tenure in self._current()]
+        return any(at >= log_offset for at in (*based, *told))
+
     def progress(self) -> PartitionProgress:
         """The union of base and facts of the current epoch; the caller's own copy.
 

@@ -15,6 +15,7 @@ asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, 
 `run` is two processes: a small parent, and the worker process that it starts and restarts.
 
     supervisor  the parent                     restarts  when it starts the worker process again
+    kept_port   the port of `run --ops`    stand_in  answers there while no worker process does
     seat        the worker process's end of their bond
 """
 

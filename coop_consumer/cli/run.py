@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -25,6 +26,7 @@ from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.config import Config, ExecutorName, LogKeys
+from coop_consumer.config.patterns import CALLABLE
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.log_events import LogEvent
 from coop_consumer.one_core import threads_on_one_core
@@ -50,7 +52,21 @@ def _with_ops(config: Config, address: str) -> Config:
     return replace(config, ops_address=address)
 
 
-@click.command(short_help="Run a worker class, as one member of a group.")
+class _RunCommand(click.Command):
+    """Knows a worker behind `--ops`: click would take it for the address."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse words of which each `--ops` has its address."""
+        return super().parse_args(ctx, list(map(_spelled_out, args, [*args[1:], ""])))
+
+
+def _spelled_out(word: str, following: str) -> str:
+    """`--ops` before MODULE:WORKER with its default address; no port begins with a letter."""
+    is_bare = word == "--ops" and re.fullmatch(CALLABLE.regex, following)
+    return f"{word}={OPS_ADDRESS}" if is_bare else word
+
+
+@click.command(cls=_RunCommand, short_help="Run a worker class, as one member of a group.")
 @click.argument("worker", metavar="MODULE:WORKER")
 @click.option(
     "--topics",
@@ -87,7 +103,8 @@ def _with_ops(config: Config, address: str) -> Config:
     is_flag=False,
     flag_value=OPS_ADDRESS,
     metavar="[HOST:PORT]",
-    help=f"Answer over HTTP: metrics at /metrics (ops.address); by default at {OPS_ADDRESS}.",
+    help="Answer over HTTP: metrics at /metrics, probes at /livez and /readyz (ops.address); by "
+    f"default at {OPS_ADDRESS}.",
 )
 @click.option(
     NO_SUPERVISE,
@@ -163,6 +180,7 @@ def run(
         executor=executor,
         until_caught_up=until is not None,
         seat=seat,
+        ports=seat,
     )
     belongs_to(config.group_id, pool.name)
     signals = Signals(pool, connection, settings, executor, workers)

@@ -1,9 +1,10 @@
 """The worker process's end of the connection to its parent, `coop-consumer run`.
 
 Room: `coop_consumer.cli`. In: one environment variable and one inherited socket. Out: lines to the
-parent with the present member id; the parent's signals; the end of this process after the parent's
-end. A signal of the parent is one byte. So the process can tell a signal that a service manager
-sends to both processes from a second signal. What must hold: without a parent the process ends, in
+parent with the present member id; the socket of `ops.address`, which the parent keeps for the next
+process; the parent's signals; the end of this process after the parent's end. A signal of the
+parent is one byte. So the process can tell a signal that a service manager sends to both processes
+from a second signal. What must hold: without a parent the process ends, in
 order if that is quick: nobody else would end it.
 """
 
@@ -25,15 +26,17 @@ from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 5.0
+"""How long a process without a parent may take to end. Most handlers end sooner. Nobody can hurry
+one that hangs, and its member keeps the ranges for as long."""
 _NUMBERS_MAX = 16
 _BY_SIGNAL = 128
 
 VARIABLE = "COOP_CONSUMER_SEAT"
 """The parent sets it, only for its worker process."""
 
-JOINED, LEFT, HEALTH = "joined", "left", "health"
-"""The first words of lines to the parent."""
+JOINED, LEFT, HEALTH, PORT = "joined", "left", "health", "port"
+"""The first words of lines to the parent. With `PORT` comes a socket."""
 
 
 class Signalled(Protocol):
@@ -50,11 +53,15 @@ class ParentsOrders(NamedTuple):
         socket: The number of the inherited socket.
         takes_over: The member id of a dead process, to join with, or "".
         leaves: The member id of a dead process: only make it leave, then end; or "".
+        listener: The number of the inherited socket that listens at `listens_at`; -1: none does.
+        listens_at: The address, as the dead process's settings had it.
     """
 
     socket: int
     takes_over: str = ""
     leaves: str = ""
+    listener: int = -1
+    listens_at: str = ""
 
     def told(self) -> str:
         """As the environment has it."""
@@ -68,18 +75,28 @@ def orders_from(environment: MutableMapping[str, str]) -> ParentsOrders | None:
 
 
 class ParentsSeat:
-    """A seat in the group (see `coop_consumer.kafka.membership.Seat`) that the parent keeps."""
+    """What the parent keeps: a seat in the group, and the port of `ops.address`.
+
+    See `coop_consumer.kafka.membership.Seat` and `coop_consumer.ops.serving.PortKeeper`.
+    """
 
     def __init__(self, orders: ParentsOrders) -> None:
         self._parent = socket.socket(fileno=orders.socket)
         self._parent.set_inheritable(False)  # what the worker starts would keep it open
         self._takes_over = orders.takes_over
+        self._listener: socket.socket | None = None
+        self._listens_at = orders.listens_at
+        if orders.listener >= 0:
+            self._listener = socket.socket(fileno=orders.listener)
+            self._listener.set_inheritable(False)
         self._signalled: Signalled = _end_at_once
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
         """The bond is the worker process's, not its children's."""
         self._parent.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def take(self) -> str:
         """The predecessor's member id, once."""
@@ -88,6 +105,7 @@ class ParentsSeat:
 
     def joined(self, member: str) -> None:
         """Tell the parent."""
+        self.kept("")  # nobody has asked for it: `ops.address` is not set any more
         self._send_line(f"{JOINED} {member}\n")
 
     def left(self) -> None:
@@ -98,12 +116,25 @@ class ParentsSeat:
         """Tell the parent that this process writes the file of `--health-file` from now on."""
         self._send_line(f"{HEALTH}\n")
 
+    def kept(self, address: str) -> socket.socket | None:
+        """What listens there since an earlier process, once. Another address frees that one."""
+        listener, self._listener = self._listener, None
+        if listener is not None and address != self._listens_at:
+            listener.close()
+            return None
+        return listener
+
+    def keep(self, address: str, listener: socket.socket) -> None:
+        """Hand it to the parent, which answers there once this process has fallen."""
+        with contextlib.suppress(OSError):  # it has gone, and `follow_parent` sees to that
+            socket.send_fds(self._parent, [f"{PORT} {address}\n".encode()], [listener.fileno()])
+
     def _send_line(self, line: str) -> None:
         with contextlib.suppress(OSError):  # it has gone, and `follow_parent` sees to that
             self._parent.sendall(line.encode())
 
     def follow_parent(self) -> None:
-        """From now on, obey the parent's signals; end when it has gone, in order or after 30 s."""
+        """From now on, obey the parent's signals; end when it has gone, in order or after 5 s."""
         threading.Thread(target=self._follow, name="coop-parent", daemon=True).start()
 
     def pass_signals_to(self, signalled: Signalled) -> None:

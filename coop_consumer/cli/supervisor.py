@@ -3,8 +3,8 @@
 Room: `coop_consumer.cli`; without Kafka and click, to save memory. In: this process's command line,
 signals, the worker process's messages and its end. Out: the same command line run again as the
 worker process, as often as `Restarts` says; an exit code. It passes signals on, and reaps orphans
-if it is process 1. It takes no part in the work. What must hold: no worker process outlives it for
-long.
+if it is process 1. It answers probes while no worker process does. It takes no part in the work.
+What must hold: no worker process outlives it for long.
 
 The worker process has its own process group, so that it gets a Ctrl-C of the terminal once, from
 here.
@@ -26,6 +26,7 @@ from time import monotonic
 from types import FrameType
 
 from coop_consumer.cli import HEALTH_FILE, LOG_FORMAT, seat
+from coop_consumer.cli.kept_port import KeptPort
 from coop_consumer.cli.restarts import Again, EndCommand, Restarts
 from coop_consumer.cli.seat import VARIABLE, ParentsOrders
 from coop_consumer.errors import ConfigError, OutOfResourceError, lacking
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _LEAVE_TIMEOUT_S = 15.0
 _WORDS_MAX = 65_536
+_SOCKETS_MAX = 4
 ALLOCATOR = {"MALLOC_ARENA_MAX": "2"}
 """glibc has an arena for nearly each thread, and returns little of its memory. A member that saw
 six outages of its broker held 282 MB by default, and 159 MB with this setting."""
@@ -71,7 +73,7 @@ def option_of(words: Sequence[str], name: str) -> str | None:
 
 
 class Supervisor:
-    """One worker process at a time. One thread, the main one: signals come to no other.
+    """One worker process at a time, on the main thread: signals come to no other.
 
     Args:
         health_file: The file of `--health-file`: written here while no worker process writes it.
@@ -81,7 +83,9 @@ class Supervisor:
         self._health_file = health_file
         self._restarts = Restarts()
         self._process: subprocess.Popen[bytes] | None = None
+        self._port = KeptPort()
         self._unread = b""
+        self._sockets: list[int] = []  # that have come, and no word about them yet
         self._started_s = 0.0
         self._is_told = True  # the worker process tells probes how it is, or nobody does
         self._woken, self._wakes = socket.socketpair()
@@ -100,6 +104,7 @@ class Supervisor:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        self._port.close()
         signal.set_wakeup_fd(-1)
         self._woken.close()
         self._wakes.close()
@@ -121,6 +126,8 @@ class Supervisor:
     def _pause(self, pause_s: float) -> int:
         """Wait; a signal to end by, or 0."""
         until_s = monotonic() + pause_s
+        if pause_s > 0:
+            self._port.fallen(pause_s)
         while True:
             for number in self._signals():
                 if number in _ENDS_BY:
@@ -156,8 +163,14 @@ class Supervisor:
     def _start(self, takes_over: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
         worker, theirs = socket.socketpair()
         self._unread, self._started_s = b"", monotonic()
+        orders = ParentsOrders(
+            theirs.fileno(),
+            takes_over=takes_over,
+            listener=self._port.number,
+            listens_at=self._port.address,
+        )
         with theirs:
-            self._process = _run_again(ParentsOrders(theirs.fileno(), takes_over=takes_over))
+            self._process = _run_again(orders)
         return self._process, worker
 
     def _follow(
@@ -166,6 +179,7 @@ class Supervisor:
         """Pass on what comes until the worker process has ended; what to do then."""
         ears = [self._woken, worker]
         self._is_told = self._health_file is None
+        self._port.fallen()  # after the start: the new process needs longer for its own
         while (code := process.poll()) is None:
             if not self._is_told:
                 self._tell_health()
@@ -189,21 +203,26 @@ class Supervisor:
         if not self._restarts.ending:
             _report_end(process.pid, code, ran_s, next_step)
         if isinstance(next_step, Again) and next_step.leaves:
+            self._port.fallen(next_step.pause_s)
             self._leave(next_step.leaves)
         return next_step
 
     def _read_messages(self, worker: socket.socket) -> bool:
         """Take in what the worker process says; False: nothing more will come."""
         try:
-            said = worker.recv(_WORDS_MAX)
+            said, sockets, _, _ = socket.recv_fds(worker, _WORDS_MAX, _SOCKETS_MAX)
         except ConnectionResetError:  # it has ended, and never read what we said
             return False
+        self._sockets += sockets
         *lines, self._unread = (self._unread + said).split(b"\n")
         for line in lines:
-            word, _, member = line.decode().partition(" ")
+            word, _, what = line.decode().partition(" ")
             match word:
                 case seat.JOINED:
-                    self._restarts.joined(member)
+                    self._restarts.joined(what)
+                    self._port.joined()
+                case seat.PORT:
+                    self._port.keep(what, socket.socket(fileno=self._sockets.pop(0)))
                 case seat.HEALTH:
                     self._is_told = True
                 case _:
@@ -282,7 +301,7 @@ def _run_again(orders: ParentsOrders) -> subprocess.Popen[bytes]:
         sys.orig_argv,
         executable=sys.executable,
         env={**ALLOCATOR, **os.environ, VARIABLE: orders.told()},
-        pass_fds=[orders.socket],
+        pass_fds=[it for it in (orders.socket, orders.listener) if it >= 0],
         process_group=0,
     )
 

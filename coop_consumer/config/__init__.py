@@ -27,6 +27,7 @@ from coop_consumer.config.choices import (
     OnOverdue,
     Ordering,
     Split,
+    Tracing,
     UpgradeFrom,
 )
 from coop_consumer.config.config import Config
@@ -55,6 +56,7 @@ __all__ = [
     "Split",
     "TopicChoice",
     "TopicNames",
+    "Tracing",
     "UpgradeFrom",
     "checked_topics",
     "choice_of",

@@ -90,6 +90,13 @@ class LogKeys(StrEnum):
     NONE = "none"
 
 
+class Tracing(StrEnum):
+    """Whether records are processed in spans of OpenTelemetry."""
+
+    OFF = "off"
+    ON = "on"
+
+
 class OffsetReset(StrEnum):
     """Where a group begins that has no progress and no committed offset."""
 

@@ -79,6 +79,7 @@ Settings = TypedDict(
         "topics.watch.interval.ms": int | str,
         "shutdown.timeout.ms": int | str,
         "ops.address": str | None,
+        "tracing": Literal["off", "on"],
         "api.version.fallback.ms": Passed,
         "api.version.request": Passed,
         "api.version.request.timeout.ms": Passed,

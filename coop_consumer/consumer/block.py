@@ -76,7 +76,8 @@ class ConsumerTransaction:
         """
         self._check("send()", record)
         outputs, sent = self._running.outputs, self._outputs.setdefault(record, [])
-        output = outputs.checked(topic, key, value, headers, partition, timestamp_ms)
+        carrying = outputs.carrying(record, headers)
+        output = outputs.checked(topic, key, value, carrying, partition, timestamp_ms)
         outputs.refuse_too_much(record, [*sent, output])
         sent.append(output)
 

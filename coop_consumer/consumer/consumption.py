@@ -26,6 +26,7 @@ from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import served
+from coop_consumer.ops.tracing import refuse_untraceable, spans_of
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
+    from coop_consumer.ops.record_spans import RecordSpans
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class Consumption:
         executor: Hands out the records.
 
     Raises:
-        ConfigError: `ops.address` is in use, or needs a package.
+        ConfigError: `ops.address` is in use, or it or `tracing` needs a package.
         CoopConsumerError: Where the broker, a topic or a right is missing.
     """
 
@@ -72,6 +74,7 @@ class Consumption:
         self._identity = Identity.of(config)
         self._config = config
         self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
+        refuse_untraceable(config)
         self._ops = served(config, self.metrics, self.health, figures_of_children=str)
         try:
             self._begin(config, topics)
@@ -96,15 +99,24 @@ class Consumption:
         if self._sends is not None:
             self.outputs = self._sends.start(self._identity.name)
         self._runs = Runs(config.group_id, self.member, self._again)
-        self.executor = ManualExecutor(
+        self.executor = self._new_executor(spans_of(config, self._identity.name))
+        self._runs.ended.add_done_callback(lambda _: self._end())
+        self.member.start(self.executor)
+
+    def _new_executor(self, spans: RecordSpans | None) -> ManualExecutor:
+        kind: Callable[..., ManualExecutor] = ManualExecutor
+        if spans is not None:
+            # Loaded when a consumer needs it.
+            from coop_consumer.executors.traced_manual import TracedManualExecutor  # noqa: PLC0415
+
+            kind = partial(TracedManualExecutor, spans=spans)
+        return kind(
             self.member.lanes,
             self.member.condition,
             wake=self.member.inbox.wake,
             is_ending=lambda: self._ending() is not None and not self._is_pausing(),
             is_pausing=self._is_pausing,
         )
-        self._runs.ended.add_done_callback(lambda _: self._end())
-        self.member.start(self.executor)
 
     def _make(self, config: Config, topics: Sequence[str], *, again: bool) -> MemberRun:
         return MemberRun(

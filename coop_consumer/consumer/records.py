@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from coop_consumer.arguments import a_record, an_error, seconds, whole
+from coop_consumer.config import Tracing
 from coop_consumer.consumer.block import ConsumerTransaction
 from coop_consumer.consumer.progress import ConsumerProgress
 from coop_consumer.core.outputs import NO_HEADERS
 from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import MisuseError
+from coop_consumer.ops.tracing import context_of
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context as TraceContext
+
     from coop_consumer.core.outputs import SentHeaders, Text
 
 
@@ -149,6 +153,29 @@ class ConsumerRecords(ConsumerProgress):
         if not running.executor.has(record):
             raise _not_in_hand("send()", record)
         running.outputs.send(record, topic, key, value, headers, partition, timestamp_ms)
+
+    def trace_context(self, record: Record) -> TraceContext:
+        """OpenTelemetry's context of a record's span, for spans of the caller's own.
+
+            with tracer.start_as_current_span("bill", consumer.trace_context(record)):
+                ...
+
+        The span begins when the record is handed out, and ends when it is `done`. It is the current
+        one nowhere, because any thread may work at the record.
+
+        Raises:
+            MisuseError: With `tracing=off`; or the record was never in hand here.
+        """
+        a_record("trace_context()", record)
+        context = context_of(record)
+        if context is None:
+            is_off = self.config.tracing is Tracing.OFF
+            raise MisuseError(
+                "trace_context()",
+                "tracing is off" if is_off else f"{place_of(record)} has no span",
+                "Set tracing=on" if is_off else "Call it with a record that poll has returned",
+            )
+        return context
 
     def transaction(
         self, *, wait: bool = False, timeout: float | None = None

@@ -180,11 +180,16 @@ class ResolveOffset(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """Write the record to its dead-letter topic."""
+    """Write the record to its dead-letter topic.
+
+    Attributes:
+        trace: Headers of its trace, see `letter_of`.
+    """
 
     record: Record
     error: str
     attempts: int
+    trace: Sequence[tuple[str, bytes]] = ()
 
 
 class Rejoin(NamedTuple):

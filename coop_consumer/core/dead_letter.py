@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.effects import Output
@@ -12,11 +13,27 @@ if TYPE_CHECKING:
     from coop_consumer.core.record import Record
 
 
-def letter_of(record: Record, error: str, attempts: int, config: Config) -> Output:
-    """The original record, unchanged by its handler, with headers that say why it failed."""
-    letter = record.contents()
+def letter_of(
+    record: Record,
+    error: str,
+    attempts: int,
+    config: Config,
+    trace: Sequence[tuple[str, bytes]] = (),
+) -> Output:
+    """The original record, unchanged by its handler, with headers that say why it failed.
+
+    Args:
+        record: The record.
+        error: Why it failed last.
+        attempts: How often it was tried.
+        config: The member's.
+        trace: Headers that take the place of the record's own of the same names: whoever reads the
+            letter goes on in the trace of the handler, not beside it.
+    """
+    letter, replaced = record.contents(), {name for name, _ in trace}
     headers: list[tuple[str, str | bytes | None]] = [
-        *letter.headers,
+        *(it for it in letter.headers if it[0] not in replaced),
+        *trace,
         ("coop.error", error.encode()),
         ("coop.attempts", str(attempts).encode()),
         ("coop.topic", letter.tp.topic.encode()),

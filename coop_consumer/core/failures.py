@@ -20,6 +20,7 @@ from coop_consumer.core.record import count_attempt, facts_of, place_of, where_o
 from coop_consumer.core.retry import RetryPolicy, Rng
 from coop_consumer.core.stop import Stop
 from coop_consumer.core.tally import FailureReason, SkipReason, TopicTally, reason_of
+from coop_consumer.core.trace import TraceOutcome, tell_end, tell_failure, trace_headers
 from coop_consumer.log_events import LogEvent
 from coop_consumer.plain_text import command
 from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
@@ -82,7 +83,10 @@ class Failures:
         stop.
         """
         drop(record)
-        if not self._circuit.failed(record, failure):
+        is_attempt = self._circuit.failed(record, failure)
+        tell_failure(record, failure, is_attempt=is_attempt)
+        if not is_attempt:
+            tell_end(record, TraceOutcome.MOVED)
             return
         is_skipped = self._is_used_up(record) and self._state.config.on_failure is OnFailure.SKIP
         self._note_given_up(record, failure)
@@ -90,6 +94,7 @@ class Failures:
             self._report_skipped(record, failure)
             self._circuit.unprocessed()
             self._state.lanes.finished.append(record)
+        tell_end(record, TraceOutcome.MOVED)
 
     def output_refused(self, record: Record, failure: Failure, *, is_letter: bool) -> None:
         """A topic takes no such output as a record has left behind; trying again does not help.
@@ -151,8 +156,11 @@ class Failures:
         record, failure = lane.failure
         if lane.detached:
             drop(record)
-            if self._circuit.failed(record, failure):
+            is_attempt = self._circuit.failed(record, failure)
+            tell_failure(record, failure, is_attempt=is_attempt)
+            if is_attempt:
                 self._note_given_up(record, failure)
+            tell_end(record, TraceOutcome.MOVED)
             return
         lane.failure = None  # it may wait for days
         state, where, tally = self._state, self._where(record), self._tally(record)
@@ -163,9 +171,12 @@ class Failures:
         if not is_attempt:
             state.counters.retries += 1
             tally.retried += 1
-            self._back_off(lane, state.config.attempt_backoff_ms)
+            backoff_ms = state.config.attempt_backoff_ms
+            tell_failure(record, failure, backoff_ms, is_attempt=False)
+            self._back_off(lane, backoff_ms)
             return
         wait_ms = self._policy.wait_ms(record._attempt, self._tried_ms(record), self._rng)
+        tell_failure(record, failure, wait_ms)
         parked = wait_ms is None and state.config.on_failure is OnFailure.PARK
         self.note(record, failure, parked=parked)
         if wait_ms is not None:
@@ -293,6 +304,7 @@ class Failures:
                 told, facts = f"{tried}. The group stops by on.failure=stop", self._facts(record)
                 facts["error"] = failure.kind
                 state.report(Level.ERROR, LogEvent.GROUP_STOPS, told, failure, **facts)
+                tell_end(record, TraceOutcome.STOPPED)
                 self._stop_group(record, failure.line)
 
     def _tally(self, record: Record) -> TopicTally:
@@ -317,12 +329,14 @@ class Failures:
             f"`{self._command('skip', record)}`.",
             failure,
         )
+        tell_end(record, TraceOutcome.PARKED)
 
     def _report_skipped(self, record: Record, failure: Failure) -> None:
         self._state.counters.skipped += 1
         self._tally(record).skipped[SkipReason.POLICY] += 1
         told = f"{self._tried(record, failure)}. Skipped by on.failure=skip"
         self._report(Level.ERROR, LogEvent.RECORD_SKIPPED, record, told, failure)
+        tell_end(record, TraceOutcome.SKIPPED)
 
     def _command(self, action: str, record: Record) -> str:
         options = self._state.config.command_options
@@ -340,15 +354,19 @@ class Failures:
     def _send_dead_letter(self, lane: Lane) -> None:
         record = lane.records[0]
         attempt = record.tenure.attempts[record._offset]
-        self._state.actions.append(DeadLetter(record, attempt.error, attempt.attempts))
+        trace = trace_headers(record)
+        self._state.actions.append(DeadLetter(record, attempt.error, attempt.attempts, trace))
 
     def _leave_dead_letter(self, lane: Lane, record: Record) -> None:
         """The letter is all that the record leaves behind: it goes with its progress, once."""
         attempt, config = record.tenure.attempts[record._offset], self._state.config
-        is_filed = file(record, letter_of(record, attempt.error, attempt.attempts, config))
+        trace = trace_headers(record)
+        letter = letter_of(record, attempt.error, attempt.attempts, config, trace)
+        is_filed = file(record, letter)
         assert is_filed, f"I9: {place_of(record)} is over, and has a dead letter"
         self._state.counters.dead_lettered += 1
         self._tally(record).dead_lettered += 1
+        tell_end(record, TraceOutcome.DEAD_LETTERED)
         self.count_as_done(lane)
 
     def dead_lettered(self, record: Record, error: CoopConsumerError | None) -> None:
@@ -369,6 +387,7 @@ class Failures:
         self._tally(record).dead_lettered += 1
         told = f"{self._where(record)}: sent to the dead-letter topic"
         self._report(Level.ERROR, LogEvent.DEAD_LETTER_SENT, record, told)
+        tell_end(record, TraceOutcome.DEAD_LETTERED)
         self.count_as_done(lane)
 
     def _stop_group(self, record: Record, error: str) -> None:

@@ -38,6 +38,7 @@ from coop_consumer.core.lane import (
 from coop_consumer.core.lane_tables import LaneTables
 from coop_consumer.core.ready import Holder, RunQueue
 from coop_consumer.core.record import KEY, TENURE, Record
+from coop_consumer.core.trace import TraceOutcome, tell_end
 from coop_consumer.core.work_time import WorkTime
 
 if TYPE_CHECKING:
@@ -382,6 +383,7 @@ class KeyLanes:
             else:
                 self.tables.of(entry.tenure.tp).pop(entry._key, None)
             if head is None or id(head) in idle:
+                _tell_moved(entry)
                 continue
             if isinstance(head, Lane):
                 head.at = head.current()
@@ -433,3 +435,9 @@ class KeyLanes:
         """Assert that each entry is in the one place that its state says (I4, I8)."""
         self.tables.check()
         self._chunks.check()
+
+
+def _tell_moved(idle: Entry) -> None:
+    """If a record of this entry was tried before, its next attempt is not made here."""
+    if isinstance(idle, Lane) and idle.done < len(idle.records):
+        tell_end(idle.records[idle.done], TraceOutcome.MOVED)

@@ -119,6 +119,10 @@ class Outputs:
             pass
         raise self._over(record)
 
+    def carrying(self, record: Record, headers: SentHeaders) -> SentHeaders:  # noqa: ARG002
+        """The headers of an output, with what else it carries; `checked` takes them."""
+        return headers
+
     def _is_ours(self, record: Record) -> bool:
         """Else another member of this process would send it, or nobody."""
         if self._owner is None:

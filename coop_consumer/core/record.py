@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 from coop_consumer.config import LogKeys
 from coop_consumer.core.key_names import shown
+from coop_consumer.core.trace import trace_of
 from coop_consumer.log_events import Facts
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.tenure import Tenure
+    from coop_consumer.core.trace import RecordTrace
 
 
 UNREADABLE = ("coop.unreadable", b"the name of a header is not UTF-8")
@@ -143,9 +145,10 @@ class Record:
 
     __slots__ = (
         *("_attempt", "_key", "_key_hash", "_message", "_offset", "_own", "_size"),
-        "_tenure",
+        *("_tenure", "_trace"),
     )
     _own: dict[str, object]  # what a handler has assigned; unset before
+    _trace: RecordTrace  # its span, over its attempts; unset where nobody traces it
 
     def __init__(
         self, tenure: Tenure, offset: int, key: bytes | None, key_hash: int, message: Message
@@ -306,6 +309,8 @@ def again(record: Record) -> Record:
     """The record for another attempt: as it came, with the same count of attempts."""
     after = Record(record._tenure, record._offset, record._key, record._key_hash, record._message)
     after._size, after._attempt = record._size, int(record._attempt)
+    if (trace := trace_of(record)) is not None:
+        after._trace = trace
     return after
 
 
@@ -329,7 +334,11 @@ def facts_of(record: Record, keys: LogKeys) -> Facts:
     """Which record a line of the log is about, and which attempt at it."""
     key = shown(keys, record._key, record._key_hash)
     attempt = int(record._attempt)
-    return Facts(tp=record._tenure.tp, offset=record._offset, key=key, attempt=attempt)
+    facts = Facts(tp=record._tenure.tp, offset=record._offset, key=key, attempt=attempt)
+    trace = trace_of(record)
+    if trace is not None and (trace_id := trace.trace_id) is not None:
+        facts["trace_id"] = trace_id
+    return facts
 
 
 def where_of(record: Record, keys: LogKeys) -> str:

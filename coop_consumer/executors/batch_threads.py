@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from coop_consumer.core.record import Record
-from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
+from coop_consumer.executors.batches import Batch, Errors, errors_by, errors_of, take_batch
 from coop_consumer.executors.threads import COST_FADES, QUICK_S, Runner, ThreadedExecutor
+from coop_consumer.executors.traced import in_batch_span
 from coop_consumer.executors.workplace import Workplace
 
 
@@ -28,6 +29,7 @@ class BatchThreadExecutor(ThreadedExecutor):
     ) -> None:
         super().__init__(place)
         self._process = process
+        self._outcome = in_batch_span(self._processed, place.spans)
         self._records_max = records_max
 
     def _share_of_one(self) -> float:
@@ -42,15 +44,18 @@ class BatchThreadExecutor(ThreadedExecutor):
 
     def _work_off(self, runner: Runner) -> None:
         lanes, batch, started = self._lanes, runner.batch, self._clock()
-        given = list(batch.records)
-        try:
-            result = self._new_context().run(self._process, given)
-            errors = errors_of(batch.records, given, result)
-        except BaseException as error:  # noqa: BLE001 - as with single records
-            self._end_fork(error)
-            errors = errors_by(batch.records, error)
+        errors = self._new_context().run(self._outcome, batch.records)
         spent_s = self._clock() - started
         lanes.work.spent.append((spent_s, len(batch.records), batch.topic))
         batch.conclude(lanes, errors)
         runner.batch = Batch()
         self._cost_s = max(spent_s, self._cost_s * COST_FADES)
+
+    def _processed(self, records: Sequence[Record]) -> Errors:
+        """Which records have failed, once the handler was called."""
+        given = list(records)
+        try:
+            return errors_of(records, given, self._process(given))
+        except BaseException as error:  # noqa: BLE001 - as with single records
+            self._end_fork(error)
+            return errors_by(records, error)

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from multiprocessing.connection import Connection
@@ -34,6 +34,8 @@ from coop_consumer.signals import TakenSignals
 if TYPE_CHECKING:
     from ctypes import c_longlong
 
+    from coop_consumer.ops.carriers import Carried
+    from coop_consumer.ops.child_traces import ChildTraces
     from coop_consumer.worker import Worker
 
 
@@ -57,10 +59,25 @@ class Sent(NamedTuple):
 
     Attributes:
         number: Of the record in its chunk.
+        outputs: What it has sent.
+        times: When its handler began and ended, if its span records that; Unix time in ns.
     """
 
     number: int
     outputs: Sequence[Effect]
+    times: tuple[int, int] | None = None
+
+
+class Traced(NamedTuple):
+    """A chunk or a batch whose records have spans in the parent.
+
+    Attributes:
+        chunk: The chunk.
+        carried: The trace context of each record; of a batch that of the batch.
+    """
+
+    chunk: list[Parcel] | tuple[Parcel, ...]
+    carried: Sequence[Carried]
 
 
 class Soon(NamedTuple):
@@ -153,6 +170,7 @@ class _ChildsSide:
         self._name = multiprocessing.current_process().name
         self._at_work = threading.Lock()
         self._open = OpenRecords()
+        self._traces: ChildTraces | None = None  # of the chunk, if it is traced
         self._is_over = False  # the parent has closed its end, or is gone
         self._is_fork = False
         forks.watch(self)
@@ -180,8 +198,9 @@ class _ChildsSide:
         except (EOFError, OSError):
             return
 
-    def _work_off(self, chunk: list[Parcel] | tuple[Parcel, ...]) -> None:
+    def _work_off(self, sent: list[Parcel] | tuple[Parcel, ...] | Traced) -> None:
         self._progress.value = 0
+        chunk = self._untraced(sent) if isinstance(sent, Traced) else sent
         end = End(self._in_batch(chunk)) if isinstance(chunk, tuple) else self._one_by_one(chunk)
         forks.flush_streams()  # this process may be killed for the next record
         self._progress.value = -1
@@ -191,10 +210,21 @@ class _ChildsSide:
             self._progress.value = len(chunk) - 1
             raise
 
+    def _untraced(self, sent: Traced) -> list[Parcel] | tuple[Parcel, ...]:
+        """The chunk itself; handlers are called in the contexts that it came with."""
+        # Loaded when it is needed.
+        from coop_consumer.ops.child_traces import ChildTraces  # noqa: PLC0415
+
+        self._traces = ChildTraces(sent.carried)
+        return sent.chunk
+
     def _one_by_one(self, chunk: list[Parcel]) -> End:
         """Process records; report those that fail at once, by their number in the chunk."""
         failed = set[int]()
-        process, progress, count = self._worker.process, self._progress, len(chunk)
+        progress, count = self._progress, len(chunk)
+        process: Callable[[Record], object] = self._worker.process
+        if self._traces is not None:
+            process = self._traces.one_by_one(process, lambda: progress.value)
         soon = count - count // _LAST_PART
         for number, parcelled in enumerate(chunk):
             progress.value = number
@@ -223,9 +253,12 @@ class _ChildsSide:
         """Process a batch; returns why some failed, or None: something did, nobody knows what."""
         records = [copy_of(parcelled.contents) for parcelled in chunk]
         given = list(records)
+        process: Callable[[list[Record]], object] = self._worker.process_batch
+        if self._traces is not None:
+            process = self._traces.together(process)
         self._open.begin(records)
         try:
-            result = Context().run(self._worker.process_batch, given)
+            result = Context().run(process, given)
             errors = errors_of(records, given, result)
         except BaseException as error:  # noqa: BLE001 - as on threads
             self._end_fork(error)
@@ -239,8 +272,10 @@ class _ChildsSide:
 
     def _tell_sent(self, number: int, record: Record) -> None:
         """Tell the parent what a record's handler has sent; what has failed there is dropped."""
-        if outputs := self._open.end(record):
-            self._work.send(Sent(number, list(outputs)))
+        outputs = self._open.end(record)
+        times = None if self._traces is None else self._traces.times
+        if outputs or times is not None:
+            self._work.send(Sent(number, list(outputs), times))
 
     def _serve_calls(self) -> None:
         main_thread = threading.main_thread().ident or 0

@@ -21,8 +21,9 @@ from coop_consumer.core.failure import failure_of
 from coop_consumer.core.lane import Entry, Lane
 from coop_consumer.core.lanes import READY_ONE_BY_ONE
 from coop_consumer.core.record import Record
-from coop_consumer.executors.batches import Batch, errors_by, errors_of, take_batch
+from coop_consumer.executors.batches import Batch, Errors, errors_by, errors_of, take_batch
 from coop_consumer.executors.results import refuse_unfinished
+from coop_consumer.executors.traced import in_async_batch_span, in_async_span
 from coop_consumer.executors.workplace import OnLanes, Workplace
 
 
@@ -234,7 +235,7 @@ class EventLoopExecutor(_Tasks):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(place, loop)
-        self._process = process
+        self._process = in_async_span(process, place.spans)
 
     def _take(self) -> Batch:
         return take_batch(self._lanes, 1)
@@ -300,6 +301,7 @@ class BatchEventLoopExecutor(_Tasks):
     ) -> None:
         super().__init__(place, loop)
         self._process = process
+        self._outcome = in_async_batch_span(self._processed, place.spans)
         self._records_max = records_max
 
     def _take(self) -> Batch:
@@ -307,14 +309,19 @@ class BatchEventLoopExecutor(_Tasks):
 
     async def _work_off(self, batch: Batch, context: Context) -> None:
         del context  # a batch has one to itself
-        lanes, given, begun_s = self._lanes, list(batch.records), self._clock()
-        try:
-            errors = errors_of(batch.records, given, await self._process(given))
-        except BaseException as error:  # noqa: BLE001 - as with single records
-            self._end_fork(error)
-            errors = errors_by(batch.records, error)
+        lanes, begun_s = self._lanes, self._clock()
+        errors = await self._outcome(batch.records)
         lanes.work.spent.append((self._clock() - begun_s, len(batch.records), batch.topic))
         batch.conclude(lanes, errors)
+
+    async def _processed(self, records: Sequence[Record]) -> Errors:
+        """Which records have failed, once the handler was called."""
+        given = list(records)
+        try:
+            return errors_of(records, given, await self._process(given))
+        except BaseException as error:  # noqa: BLE001 - as with single records
+            self._end_fork(error)
+            return errors_by(records, error)
 
     def _fail(self, batch: Batch, error: BaseException) -> None:
         batch.conclude(self._lanes, errors_by(batch.records, error))

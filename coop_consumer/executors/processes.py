@@ -23,7 +23,7 @@ from coop_consumer.core.failure import Failure, failure_of
 from coop_consumer.core.lane import Lane, hash_of
 from coop_consumer.core.lanes import READY_ONE_BY_ONE, READY_TOGETHER
 from coop_consumer.executors.batches import Batch
-from coop_consumer.executors.child import End, Parcel, Sent, Soon, parcel
+from coop_consumer.executors.child import End, Parcel, Sent, Soon, Traced, parcel
 from coop_consumer.executors.workplace import (
     ChildDiedError,
     ChildError,
@@ -33,11 +33,12 @@ from coop_consumer.executors.workplace import (
 from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
-    from coop_consumer.core.effects import Effect
     from coop_consumer.core.lane import Entry
     from coop_consumer.core.lanes import KeyLanes
     from coop_consumer.core.record import Record
     from coop_consumer.executors.children import Child, Children
+    from coop_consumer.ops.carriers import Carried
+    from coop_consumer.ops.record_spans import RecordSpans, SpanOfBatch
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,9 @@ class _Chunk:
         self._batch = Batch(lanes if heads else ())
         self.items: list[tuple[Lane, Record]] = []
         self._left: dict[Lane, int] = {}
-        self._sent: dict[int, Sequence[Effect]] = {}
+        self._sent: dict[int, Sent] = {}
+        self._spans: RecordSpans | None = None
+        self._span: SpanOfBatch | None = None
         for lane in lanes:
             count = 1 if heads else max(1, records_max - len(self.items))
             records = lane.records[lane.done : lane.done + count]
@@ -122,6 +125,14 @@ class _Chunk:
         """The records as they are sent to the child."""
         numbers = {lane: number for number, lane in enumerate(self._left)}
         return [parcel(numbers[lane], record) for lane, record in self.items]
+
+    def begin_spans(self, spans: RecordSpans) -> list[Carried]:
+        """Begin the spans of its records, or of a batch; returns what the child needs of each."""
+        self._spans, records = spans, self._batch.records
+        if len(records) > 1:
+            self._span = spans.start_batch(records)
+            return [spans.carried(self._span)]
+        return [spans.carried(spans.start(record)) for _, record in self.items]
 
     @property
     def topic(self) -> str:
@@ -140,12 +151,16 @@ class _Chunk:
 
     def sent(self, sent: Sent) -> None:
         """Keep what the handler of a record has sent, until the record counts as done."""
-        self._sent[sent.number] = sent.outputs
+        self._sent[sent.number] = sent
 
     def _file(self, number: int) -> None:
-        record = self.items[number][1]
-        for output in self._sent.pop(number, ()):
+        record, sent = self.items[number][1], self._sent.pop(number, None)
+        if sent is None:
+            return
+        for output in sent.outputs:
             effects.file(record, output)
+        if sent.times is not None and self._spans is not None:
+            self._spans.finish(record, sent.times)
 
     def done(self, lanes: KeyLanes, count: int) -> None:
         """The first `count` records are processed, except for failed ones; -1: none."""
@@ -182,6 +197,7 @@ class _Chunk:
             errors = {records[n]: failure for n, failure in failures.items()}
             for number in [n for n in self._sent if n not in failures]:
                 self._file(number)
+        self._end_span(errors)
         if self._left:
             self._batch.conclude(lanes, errors)
         self._left.clear()
@@ -195,8 +211,20 @@ class _Chunk:
 
     def begin_anew(self, lanes: KeyLanes) -> None:
         """Let unfinished records begin anew; none of them has failed."""
+        self._end_span(None)
         for lane in list(self._left):
             self._end(lanes, lane)
+
+    def _end_span(self, errors: Mapping[Record, Failure] | None) -> None:
+        """A batch has ended, and so has its span; a batch of one has its record's."""
+        spans, records = self._spans, self._batch.records
+        if spans is None:
+            return
+        if self._span is not None:
+            spans.conclude(self._span, errors)
+            self._span = None
+        elif len(records) == 1 and errors is not None and not errors:
+            spans.finish(records[0])
 
     def _end(self, lanes: KeyLanes, lane: Lane) -> None:
         del self._left[lane]
@@ -243,6 +271,7 @@ class ProcessExecutor(ConditionExecutor):
         super().__init__(place)
         self._children = children
         self._batch_max = batch_max
+        self._spans = place.spans
         self._seats: list[_Seat] = []
         self._seat_of_slot: dict[int, _Seat] = {}
         self._leaving: list[_Seat] = []
@@ -358,7 +387,11 @@ class ProcessExecutor(ConditionExecutor):
 
     def _send(self, seat: _Seat, chunk: _Chunk) -> None:
         parcels = chunk.parcels()
-        seat.child.work.send(tuple(parcels) if self._batch_max else parcels)
+        sent = tuple(parcels) if self._batch_max else parcels
+        if self._spans is None:
+            seat.child.work.send(sent)
+        else:
+            seat.child.work.send(Traced(sent, chunk.begin_spans(self._spans)))
 
     def _send_following(self, seat: _Seat) -> None:
         """The child is about to end its chunk: send the next one, if anything waits."""

@@ -20,6 +20,7 @@ from coop_consumer.core.lanes import READY_ONE_BY_ONE
 from coop_consumer.core.record import Record
 from coop_consumer.executors.results import refuse_unfinished
 from coop_consumer.executors.threads import COST_FADES, QUICK_S, Runner, ThreadedExecutor
+from coop_consumer.executors.traced import in_span
 from coop_consumer.executors.workplace import Workplace
 
 CHUNK_S = 0.002
@@ -43,7 +44,7 @@ class ThreadExecutor(ThreadedExecutor):
 
     def __init__(self, place: Workplace, process: Callable[[Record], object]) -> None:
         super().__init__(place)
-        self._process = process
+        self._process = in_span(process, place.spans)
 
     def _share_of_one(self) -> float:
         return max(1.0, min(CHUNK_S / self._cost_s, CHUNK_RECORDS_MAX))

@@ -17,6 +17,7 @@ from coop_consumer.log_events import LogEvent
 if TYPE_CHECKING:
     from coop_consumer.core.lane import Entry
     from coop_consumer.core.lanes import KeyLanes
+    from coop_consumer.ops.record_spans import RecordSpans
 
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Workplace:
         clock: Seconds, to tell how long handlers take.
         died: Called when a thread or loop that runs handlers ends by an error that no handler
             raised. The member must end, too: nobody runs what was running.
+        spans: Makes spans of records; None: nobody traces them.
     """
 
     lanes: KeyLanes
@@ -59,6 +61,7 @@ class Workplace:
     name: str
     clock: Callable[[], float] = perf_counter
     died: Callable[[BaseException], None] = _report
+    spans: RecordSpans | None = None
 
 
 class OnLanes(ABC):

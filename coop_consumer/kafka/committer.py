@@ -193,7 +193,7 @@ class AtLeastOnce:
     def dead_letter(self, action: actions.DeadLetter) -> None:
         """See `Committer`."""
         record = action.record
-        letter = letter_of(record, action.error, action.attempts, self.config)
+        letter = letter_of(record, action.error, action.attempts, self.config, action.trace)
         self._writer.produce(
             letter.topic,
             letter.key,

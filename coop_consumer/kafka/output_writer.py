@@ -31,6 +31,7 @@ from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import is_of_a_batch, translated
 from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.tracing import outputs_type
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class OutputWriter:
             self._batch_bytes = min(gathered, limit - limit // 8)
             self._begin()
         owner = config.group_id, member
-        return Outputs(found, config.output_max_bytes, owner=owner)
+        return outputs_type(config)(found, config.output_max_bytes, owner=owner)
 
     def _begin(self) -> None:
         config = self._config

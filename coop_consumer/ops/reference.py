@@ -27,6 +27,7 @@ coop-consumer run billing:Billing --topics orders --group billing --ops   # at 1
 
 `--ops HOST:PORT` chooses another address. Without the command it is the setting `ops.address` of a
 `WorkerPool` or a `CooperativeConsumer`. A server of this process answers, on a thread of its own.
+It answers probes, too, at `/livez` and `/readyz` ([health.md](health.md)).
 
 A group shows its figures from outside, also while no member is alive:
 

@@ -44,9 +44,11 @@ class OpsServer:
         setting: The setting or option that has the address, for errors.
         remedy: How to choose another one, for errors: a clause without a full stop.
         group: Names the thread.
+        listener: A socket that listens there already; it is closed with the server.
 
     Attributes:
         address: Where it listens, with the port that it has got.
+        listener: The socket that listens.
 
     Raises:
         ConfigError: The port is in use, or the host is not one of this machine's.
@@ -60,9 +62,10 @@ class OpsServer:
         setting: str,
         remedy: str,
         group: str,
+        listener: socket.socket | None = None,
     ) -> None:
-        self._socket = _listening(address, setting, remedy)
-        host, port, *_ = self._socket.getsockname()
+        self.listener = _listening(address, setting, remedy) if listener is None else listener
+        host, port, *_ = self.listener.getsockname()
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         config = uvicorn.Config(
             Starlette(routes=list(routes)),
@@ -88,7 +91,7 @@ class OpsServer:
     def shut_in_fork(self) -> None:
         """In a forked child: the parent answers, and the port is free once it has ended."""
         with suppress(OSError):
-            self._socket.close()
+            self.listener.close()
 
     def close(self) -> None:
         """Answer nobody any more, and free the port."""
@@ -98,7 +101,7 @@ class OpsServer:
             self._end()
         if self._thread.is_alive():
             self._thread.join(_CLOSE_S)
-        self._socket.close()
+        self.listener.close()
         for name in _UVICORNS:
             logging.getLogger(name).removeFilter(self._quiet)
 
@@ -116,7 +119,7 @@ class OpsServer:
         assert task is not None, "asyncio.run makes one"
         self._end = lambda: loop.call_soon_threadsafe(task.cancel)
         try:
-            await self._server.serve(sockets=[self._socket])
+            await self._server.serve(sockets=[self.listener])
         finally:
             self._end = bool
             # uvicorn's own end takes 0.2 s, and waits for clients that never read.

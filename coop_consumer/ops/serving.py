@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from importlib import util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
+    import socket
+
     from coop_consumer.config import Config
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.health import Health
@@ -27,6 +29,16 @@ log = logging.getLogger(__name__)
 SETTING = "ops.address"
 _PACKAGES = ("prometheus_client", "starlette", "uvicorn")
 """What a server of metrics needs, of the extras `metrics` and `web`."""
+
+
+class PortKeeper(Protocol):
+    """Keeps a port open, and answers there while the process that serves it is replaced."""
+
+    def kept(self, address: str) -> socket.socket | None:
+        """What listens at an address since an earlier process; None: nothing does."""
+
+    def keep(self, address: str, listener: socket.socket) -> None:
+        """Keep this open. This process answers from now on."""
 
 
 def refuse_without_packages(setting: str) -> None:
@@ -53,6 +65,7 @@ def served(
     health: Callable[[], Health],
     *,
     figures_of_children: Callable[[], str],
+    ports: PortKeeper | None = None,
 ) -> OpsServer | None:
     """Serve the member's metrics and probes; None: its configuration has no address for that.
 
@@ -61,6 +74,7 @@ def served(
         metrics: Returns its figures, at any moment.
         health: Returns how it is, at any moment and at once.
         figures_of_children: The directory in which child processes keep theirs; "": there are none.
+        ports: What keeps the port open between processes, if anything does.
 
     Raises:
         ConfigError: A package is missing, or the address is not free.
@@ -82,14 +96,18 @@ def served(
         return (ChildFigures(folder), REGISTRY) if folder else (REGISTRY,)
 
     exposition = Exposition(MemberCollector(metrics), others)
+    address = config.ops_address
     server = OpsServer(
-        config.ops_address,
+        address,
         [metrics_route(exposition), *health_routes(health)],
         setting=SETTING,
         remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
         group=config.group_id,
+        listener=None if ports is None else ports.kept(address),
     )
     server.start()
+    if ports is not None:
+        ports.keep(address, server.listener)
     extra = LogEvent.METRICS_SERVED.extra(group=config.group_id)
     told = "group %s: metrics at http://%s/metrics"
     log.info(told, config.group_id, server.address, extra=extra)

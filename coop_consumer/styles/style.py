@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
     from coop_consumer.core.lanes import KeyLanes
+    from coop_consumer.ops.record_spans import RecordSpans
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +74,21 @@ class Style(ABC):
         workers: int,
         wake: Callable[[], None],
         clock: Callable[[], float] = perf_counter,
+        spans: RecordSpans | None = None,
     ) -> PoolExecutor:
         """The executor of its records, with so many workers; see `Workplace`."""
         wake_after = self._config.commit_at_records
-        place = Workplace(lanes, condition, workers, wake, wake_after, self.name, clock, self._died)
+        place = Workplace(
+            lanes,
+            condition,
+            workers,
+            wake,
+            wake_after,
+            name=self.name,
+            clock=clock,
+            died=self._died,
+            spans=spans,
+        )
         self._runs = self._executor(place)
         return self._runs
 

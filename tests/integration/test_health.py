@@ -8,10 +8,13 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from time import monotonic, time
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -21,6 +24,7 @@ from coop_consumer.ops.health_file import asked
 from tests.support.brokers import own_broker
 from tests.support.command import Command
 from tests.support.job import Job
+from tests.support.journal import WAIT_S
 from tests.support.pools import Gate
 from tests.support.stock import eventually
 
@@ -126,6 +130,71 @@ def test_the_parent_answers_while_its_worker_process_is_replaced(
     assert is_live(path)
     (tmp_path / "hold").write_text("go on", encoding="utf-8")
     eventually(lambda: reason(path) == "")
+    run.let_all_go()
+
+
+class Prober:
+    """Asks `/livez` and `/readyz` in turns on new connections, without a pause.
+
+    Attributes:
+        answers: What each was answered: its status, or the error that came instead.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.answers: list[tuple[str, int | str]] = []
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            for probe in ("livez", "readyz"):
+                try:
+                    found: int | str = answered(self._address, probe)[0]
+                except OSError as error:
+                    found = str(error)
+                self.answers.append((probe, found))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def answered(address: str, probe: str) -> tuple[int, str]:
+    """What a probe is answered over HTTP."""
+    host, _, port = address.rpartition(":")
+    with closing(HTTPConnection(host, int(port), timeout=WAIT_S)) as connection:
+        connection.request("GET", f"/{probe}")
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_over_http_the_parent_answers_while_its_worker_process_is_replaced(
+    job: MakeJob, started: Start, tmp_path: Path
+) -> None:
+    orders = job()
+    orders.produce(["a"])
+    run = started(orders, "Led", "--ops", "127.0.0.1:0")
+    served = run.wait_for("metrics at http://")
+    address = served.rsplit("http://", 1)[1].partition("/")[0]
+    fallen = int(run.wait_for("begin 0").rsplit(maxsplit=1)[-1])
+    eventually(lambda: answered(address, "readyz")[0] == 200)
+    os.mkfifo(tmp_path / "hold")
+    with Prober(address) as prober:
+        eventually(lambda: len(prober.answers) > 10)
+        os.kill(fallen, signal.SIGKILL)
+        eventually(lambda: "restarting" in answered(address, "readyz")[1])
+        assert answered(address, "metrics")[0] == 503
+        (tmp_path / "hold").write_text("go on", encoding="utf-8")
+        eventually(lambda: answered(address, "readyz")[0] == 200)
+    broken = [it for it in prober.answers if it[1] not in {200, 503}]
+    assert len(broken) <= 1, "only the one that the dead process had accepted"
+    assert ("livez", 503) not in prober.answers
+    assert "refused" not in str(broken)
     run.let_all_go()
 
 

@@ -47,6 +47,7 @@ def test_a_stranger_gets_through_readme(tmp_path: Path, port: int) -> None:
         assert f"export COOP_BOOTSTRAP=127.0.0.1:{port}" in run.printed
         assert run.printed.count("b'customer-7' b'order 7'") == 1
         eventually(lambda: "b'customer-7' b'one more order'" in run.printed)
+        assert "'b'" not in run.printed, "each thread prints whole lines"
 
 
 @pytest.fixture(scope="module")

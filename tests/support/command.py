@@ -15,6 +15,7 @@ from queue import Queue
 
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
+from tests.support.offspring import kill_with_children
 
 WORKER = """
 import os
@@ -138,10 +139,10 @@ class Command:
 
     def put_away(self) -> None:
         """End the command and all its processes, whatever has happened."""
-        self.process.kill()
+        kill_with_children(self.process)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self._reader.join(WAIT_S)  # a worker process without its parent ends, and so its output
+        self._reader.join(WAIT_S)
         self.process.stdout.close()
         self.process.wait()

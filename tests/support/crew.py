@@ -20,6 +20,7 @@ from coop_consumer.core import actions, events
 from coop_consumer.core.effects import Output
 from coop_consumer.core.outputs import Outputs, OutputTopic
 from coop_consumer.core.record import ASSIGNABLE
+from coop_consumer.ops.record_spans import RecordSpans
 from coop_consumer.styles import OneThread, style_of
 from coop_consumer.worker import BatchResult
 from tests.unit.core_member import TableMember
@@ -160,6 +161,8 @@ class Crew:
         worker: Follows the script.
         script: What it does.
         workers: How many records at a time.
+        spans: Makes spans of records.
+        outputs: Take what handlers send.
         settings: Of the member, with underscores for dots.
 
     Attributes:
@@ -173,6 +176,8 @@ class Crew:
         workers: int,
         *,
         executor: str = "thread",
+        spans: RecordSpans | None = None,
+        outputs: type[Outputs] = Outputs,
         **settings: Any,
     ) -> None:
         self.script = script
@@ -187,7 +192,7 @@ class Crew:
         self.style.start()
         totals = OutputTopic(partitions=1, record_max_bytes=1_000_000, is_compacted=False)
         script.context = Context(
-            self.member.config, "m1", workers, outputs=Outputs({"totals": totals}, 1 << 20)
+            self.member.config, "m1", workers, outputs=outputs({"totals": totals}, 1 << 20)
         )
         self.style.call(worker.setup, script.context)
         self.executor = self.style.executor(
@@ -196,6 +201,7 @@ class Crew:
             workers=workers,
             wake=self._wake,
             clock=(lambda: script.now_s) if script.takes_s else perf_counter,
+            spans=spans,
         )
         self.member.assign(WHOLE)
 
@@ -235,8 +241,12 @@ class Crew:
 
     def sent(self) -> list[str]:
         """What handlers have sent, as it went along with commits."""
+        return [(output.value or b"").decode() for output in self.outputs()]
+
+    def outputs(self) -> list[Output]:
+        """The same as outputs, with their headers."""
         return [
-            (effect.value or b"").decode()
+            effect
             for commit in self.member.told(actions.Commit)
             for result in commit.results
             for effect in result.effects

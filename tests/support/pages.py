@@ -30,6 +30,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.offspring import kill_with_children
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 RUN = ("sh", "python")
@@ -160,7 +162,7 @@ class Background:
     def put_away(self) -> None:
         """End it, whatever has happened."""
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            kill_with_children(self._process)
             self._process.wait()
         self._reader.join(BLOCK_S)
 

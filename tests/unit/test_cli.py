@@ -24,6 +24,7 @@ from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.decide import _Choice, _refuse_unknown
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.options import Connection
+from coop_consumer.cli.run import OPS_ADDRESS, run
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
 from coop_consumer.kafka.topics import LATEST, at_time
@@ -344,6 +345,23 @@ def test_one_core_is_not_for_processes(jobs: str) -> None:
     told = invoke("run", f"{jobs}:Good", "-t", "a", "-g", "g", "--one-core", "--executor=process")
     assert told.exit_code == ExitCode.USAGE
     assert "--one-core is for threads" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        ("--ops {worker}", OPS_ADDRESS),
+        ("--ops {worker} -g g", OPS_ADDRESS),
+        ("{worker} --ops", OPS_ADDRESS),
+        ("{worker} --ops -g g", OPS_ADDRESS),
+        ("--ops 127.0.0.1:9474 {worker}", "127.0.0.1:9474"),
+        ("--ops=localhost:9474 {worker}", "localhost:9474"),
+        ("{worker}", None),
+    ],
+)
+def test_a_worker_is_no_address_to_answer_at(words: str, address: str | None) -> None:
+    context = run.make_context("run", words.format(worker="billing:Billing").split())
+    assert (context.params["worker"], context.params["ops"]) == ("billing:Billing", address)
 
 
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------

@@ -77,3 +77,9 @@ def test_a_line_that_two_filters_see_is_judged_once(log: Log) -> None:
 def test_what_was_asked_for_in_detail_is_shown(log: Log) -> None:
     assert log.line(REFUSED, 100.0, logging.DEBUG) is not None
     assert log.line(REFUSED, 100.1, logging.INFO) is None
+
+
+def test_what_is_said_of_a_setting_of_ours_is_no_news(log: Log) -> None:
+    told = "Configuration property enable.gapless.guarantee is experimental: When set to `true`"
+    assert log.line(told, 100.0, logging.WARNING) is None
+    assert log.line("Configuration property acks is experimental", 101.0, logging.WARNING)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from assignors import WHOLE
-from offsets import Committed, Meaning, TenureId, TenureRecord, newest_epoch, range_progress
+from offsets import (
+    Committed,
+    Meaning,
+    Tag,
+    TenureId,
+    TenureRecord,
+    newest_epoch,
+    of_topic,
+    range_progress,
+)
 from tests.support.written_log import TOPIC_ID, WrittenLog
 
 M1 = TenureId("m1", 1, 1)
@@ -16,6 +25,10 @@ def tenure(epoch: int) -> TenureRecord:
 
 
 BASED = [(1, 40)]
+
+
+def retired(offset: int, log_end: int, tag: Tag = Tag.AT_LEAST_ONCE) -> Committed:
+    return Committed.retired(offset, 1, TOPIC_ID, tag, log_end)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +51,17 @@ BASED = [(1, 40)]
         (BASED, [], Committed.mirror(39, 1, TOPIC_ID), (Meaning.LOST, 2, 39)),
         ([*BASED, (2, 9)], [1], Committed.mirror(50, 1, TOPIC_ID), (Meaning.UNTAGGED, 2, 9)),
         ([*BASED, (2, 9)], [1], Committed(9), (Meaning.UNTAGGED, 2, 9)),
+        # A retirement ends the epoch that was read, also one that nobody used,
+        (BASED, [1], retired(50, 2), (Meaning.DECIDED, 2, 50)),
+        (BASED, [], retired(40, 1), (Meaning.DECIDED, 2, 40)),
+        # whatever tombstones have removed meanwhile,
+        ([], [1], retired(50, 2), (Meaning.DECIDED, 2, 50)),
+        ([], [], retired(50, 2), (Meaning.DECIDED, 1, 50)),
+        # but it is void if the log has more, or is that of another guarantee.
+        (BASED, [1], retired(45, 1), (Meaning.UNTAGGED, 1, 40)),
+        ([*BASED, (2, 9)], [1], retired(45, 1), (Meaning.UNTAGGED, 2, 9)),
+        (BASED, [1], retired(50, 2, Tag.EXACTLY_ONCE), (Meaning.UNTAGGED, 1, 40)),
+        ([], [], retired(50, 2, Tag.EXACTLY_ONCE), (Meaning.DECIDED, 1, 50)),
     ],
 )
 def test_one_rule_says_which_epoch_counts(
@@ -55,3 +79,23 @@ def test_one_rule_says_which_epoch_counts(
     assert newest_epoch(store, committed) == newest
     following = newest_epoch(store, committed, known=9)
     assert following.epoch == (newest[1] if following.is_begun else 10)
+
+
+def test_a_retirement_speaks_of_the_topic_that_it_names_and_is_no_tag() -> None:
+    found = retired(7, 812)
+    assert found.tagged == (None, 0)
+    assert of_topic(found, TOPIC_ID) is found
+    assert of_topic(found, b"made again under") is None
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "coop-retired",
+        "coop-retired:coop:1:00",
+        "coop-retired:other:1:00:5",
+        "coop-retired:coop:x:00:5",
+    ],
+)
+def test_what_only_looks_like_a_retirement_is_somebodys_decision(metadata: str) -> None:
+    assert Committed(7, metadata).retirement is None

@@ -109,7 +109,8 @@ class FailureSettings:
     )
     log_keys: LogKeys = setting(
         LogKeys.TEXT,
-        "What lines of the log, and the member's load in the progress topic, may show of keys. "
+        "What lines of the log, spans, and the member's load in the progress topic, may show of "
+        "keys. "
         "text: at most 64 bytes of a key; hash: its key hash; none: neither. What handlers raise "
         "is shown as it is.",
         "a key may be about a person, and a log is read by others than the topic",

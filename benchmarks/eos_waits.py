@@ -1,0 +1,335 @@
+"""Who waits for a transaction: handlers, readers of outputs, and whoever takes ranges over.
+
+`python -m benchmarks eoswaits`. Both guarantees take turns. A member of 16 workers handles records
+of 1 ms and sends an output each; a commit each 100 ms. Printed are, in milliseconds:
+
+    begun_p99         from the making of a record until its handler begins, at 1,000 a second
+    visible_p50       from the end of a handler until a reader of committed records has its output
+    visible_idle_p50  the same at 4 records a second, where the member is idle in between
+
+A second part kills members whose ranges another member takes over, in turns between one with no
+transaction open and one that is stopped just before it commits:
+
+    resumed_ms        from the new owner's assignment until it handled a record of each partition
+                      that it has taken over
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from statistics import median
+from uuid import uuid4
+
+from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import TopicPartition as Offset
+
+from assignors.key_range import WHOLE
+from benchmarks import topics
+from benchmarks.machine import conditions
+from benchmarks.stops import percentile
+from coop_consumer import Context, KeyRange, Record, TopicPartition, Worker, WorkerPool
+from coop_consumer.core.actions import Commit
+from coop_consumer.core.transaction import Said, TransactionCall
+from coop_consumer.kafka.transactor import Transactor
+from coop_consumer.log_events import LogEvent
+from tests.support.journal import Place
+
+GUARANTEES = ("at_least_once", "exactly_once")
+WORK_S, WORKERS, INTERVAL_MS, KEYS = 0.001, 16, 100, 500
+BUSY_PER_S, BUSY_S, IDLE_PER_S, IDLE_S = 1_000, 10.0, 4, 10.0
+FEED_PER_S, SESSION_MS, LIMIT_S = 200, 6_000, 60.0
+_FETCH_MS = 5
+
+
+class Sends(Worker):
+    """Takes its time, sends the place of each record, and notes begin and end.
+
+    Attributes:
+        begun_ns, ended_ns: By place.
+        assigned_ns: When ranges of each partition last began here.
+    """
+
+    def __init__(self) -> None:
+        self.begun_ns: dict[Place, int] = {}
+        self.ended_ns: dict[Place, int] = {}
+        self.assigned_ns: dict[int, int] = {}
+        self._owned = 0
+
+    @property
+    def share(self) -> float:
+        """Of all partitions, that it has."""
+        return self._owned / (topics.PARTITIONS * WHOLE.size)
+
+    def setup(self, context: Context) -> None:
+        """Know where to send to."""
+        self._send = context.send
+        (self._outputs,) = context.config.output_names
+
+    def on_ranges_assigned(self, tp: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """Note when."""
+        self.assigned_ns[tp.partition] = time.monotonic_ns()
+        self._owned += sum(it.size for it in ranges)
+
+    def on_ranges_revoked(self, _: TopicPartition, ranges: tuple[KeyRange, ...]) -> None:
+        """They are another member's."""
+        self._owned -= sum(it.size for it in ranges)
+
+    def process(self, record: Record) -> None:
+        """Handle one."""
+        place = record.partition, record.offset
+        self.begun_ns[place] = time.monotonic_ns()
+        time.sleep(WORK_S)
+        self._send(record, self._outputs, record.key, b"%d/%d" % place)
+        self.ended_ns[place] = time.monotonic_ns()
+
+
+def settings(bootstrap: str, guarantee: str, outputs: str, group: str) -> dict[str, object]:
+    """A member's."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "processing.guarantee": guarantee,
+        "output.topics": outputs,
+        "commit.interval.ms": INTERVAL_MS,
+        "session.timeout.ms": SESSION_MS,
+    }
+
+
+# ---- handlers and readers ------------------------------------------------------------------------
+
+
+@contextmanager
+def feeding(bootstrap: str, topic: str, per_s: float) -> Iterator[dict[Place, int]]:
+    """Produce at a rate for a block; when each record was made, in ns of the monotonic clock."""
+    made_ns: dict[Place, int] = {}
+    ending = threading.Event()
+
+    def feed() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        begun_s, number = time.monotonic(), 0
+        while not ending.wait(max(0.0, begun_s + number / per_s - time.monotonic())):
+            now_ns = time.monotonic_ns()
+
+            def note(_: object, message: Message, now_ns: int = now_ns) -> None:
+                made_ns[message.partition() or 0, message.offset() or 0] = now_ns
+
+            producer.produce(topic, topics.VALUE, f"key-{number % KEYS}", on_delivery=note)
+            producer.poll(0)
+            number += 1
+        producer.flush()
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        yield made_ns
+    finally:
+        ending.set()
+        thread.join()
+
+
+@contextmanager
+def reading(bootstrap: str, topic: str) -> Iterator[dict[Place, int]]:
+    """Read committed outputs for a block; when the output of each record was first seen."""
+    seen_ns: dict[Place, int] = {}
+    ending, ready = threading.Event(), threading.Event()
+    asked = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "reader",
+        "isolation.level": "read_committed",
+        "fetch.wait.max.ms": _FETCH_MS,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+
+    def read() -> None:
+        consumer = Consumer(asked)
+        consumer.assign([Offset(topic, it, 0) for it in range(topics.PARTITIONS)])
+        consumer.poll(1.0)
+        ready.set()
+        while not ending.is_set():
+            for message in consumer.consume(500, 0.01):
+                _, place = topics.output_of(b"", message.value() or b"")
+                seen_ns.setdefault(place, time.monotonic_ns())
+        consumer.close()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        ready.wait()
+        yield seen_ns
+    finally:
+        ending.set()
+        thread.join()
+
+
+def waits(
+    bootstrap: str, guarantee: str, per_s: float, seconds: float
+) -> Mapping[str, list[float]]:
+    """Waits of handlers and of readers, in ms. The first second does not count: it warms up."""
+    topic, outputs = topics.made(bootstrap), topics.made(bootstrap)
+    worker = Sends()
+    config = settings(bootstrap, guarantee, outputs, f"eoswaits-{uuid4().hex[:8]}")
+    with ExitStack() as stack:
+        pool = stack.enter_context(WorkerPool(worker, config, [topic], workers=WORKERS))
+        seen_ns = stack.enter_context(reading(bootstrap, outputs))
+        until(lambda: len(worker.assigned_ns) == topics.PARTITIONS)
+        with feeding(bootstrap, topic, per_s) as made_ns:
+            pool.wait(seconds + 1)
+        until(lambda: len(seen_ns) == len(made_ns))
+    first_ns = min(made_ns.values()) + 1_000_000_000
+    places = [place for place, at_ns in made_ns.items() if at_ns > first_ns]
+    return {
+        "begun": [(worker.begun_ns[it] - made_ns[it]) / 1e6 for it in places],
+        "visible": [(seen_ns[it] - worker.ended_ns[it]) / 1e6 for it in places],
+    }
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for it.
+
+    Raises:
+        TimeoutError: It is not.
+    """
+    end_s = time.monotonic() + LIMIT_S
+    while not is_so():
+        if time.monotonic() > end_s:
+            raise TimeoutError("it does not come to an end")
+        time.sleep(0.01)
+
+
+# ---- taking over ---------------------------------------------------------------------------------
+
+LEAVES, DIES, DIES_OPEN = "leaves", "is killed", "is killed before it commits"
+
+
+def be_member(bootstrap: str, topic: str, outputs: str, group: str, way: str) -> None:
+    """Be a member that another one takes over from.
+
+    Says a line when it has ranges. Told a line, it goes on until it stands where it is to be
+    killed, and says another one; or it leaves, and says when it had left.
+    """
+    worker, is_told = Sends(), threading.Event()
+    ask = Transactor._asked
+
+    def asked(self: Transactor, call: TransactionCall, action: Commit) -> Said:
+        if is_told.is_set() and call is TransactionCall.COMMIT:
+            print(time.monotonic_ns(), flush=True)
+            threading.Event().wait()
+        return ask(self, call, action)
+
+    if way == DIES_OPEN:
+        Transactor._asked = asked  # type: ignore[method-assign]
+    config = settings(bootstrap, "exactly_once", outputs, group)
+    with WorkerPool(worker, config, [topic], workers=WORKERS):
+        until(lambda: bool(worker.assigned_ns))
+        print(0, flush=True)
+        sys.stdin.readline()
+        is_told.set()
+        if way == DIES:
+            print(time.monotonic_ns(), flush=True)
+        if way != LEAVES:
+            threading.Event().wait()
+    print(time.monotonic_ns(), flush=True)
+
+
+class Generations(logging.Handler):
+    """Notes when this process last learned of a generation of its group, in ns."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.at_ns = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Is it one?"""
+        if getattr(record, "event", "") == LogEvent.MEMBER_JOINED.value:
+            self.at_ns = time.monotonic_ns()
+
+
+def resumed_ms(bootstrap: str, way: str) -> float:
+    """How long ranges of a member rest until another one begins them.
+
+    From the end of a member that leaves, or, behind one that was killed, from the moment when the
+    other one learned of its assignment.
+    """
+    topic, outputs = topics.made(bootstrap), topics.made(bootstrap)
+    group, worker, generations = f"eoswaits-{uuid4().hex[:8]}", Sends(), Generations()
+    told = json.dumps([bootstrap, topic, outputs, group, way])
+    logger = logging.getLogger("coop_consumer")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(generations)
+    with ExitStack() as stack:
+        stack.callback(logger.removeHandler, generations)
+        config = settings(bootstrap, "exactly_once", outputs, group)
+        stack.enter_context(WorkerPool(worker, config, [topic], workers=WORKERS))
+        stack.enter_context(feeding(bootstrap, topic, FEED_PER_S))
+        until(lambda: len(worker.assigned_ns) == topics.PARTITIONS)
+        other = stack.enter_context(
+            subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-m", "benchmarks.eos_waits", told],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        stack.callback(other.kill)
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        until(lambda: worker.share < 1)
+        worker.assigned_ns.clear()
+        print(file=other.stdin, flush=True)
+        ended_ns = int(other.stdout.readline())
+        if way != LEAVES:
+            other.kill()
+        until(lambda: worker.share == 1)
+        began_ns = ended_ns if way == LEAVES else generations.at_ns
+    return (max(worker.assigned_ns.values()) - began_ns) / 1e6
+
+
+# ---- all -----------------------------------------------------------------------------------------
+
+
+def eos_waits(bootstrap: str, runs: int, *, as_json: bool) -> int:
+    """Measure and print everything; always 0: nothing is promised by this program."""
+    found: dict[str, dict[str, list[float]]] = {it: defaultdict(list) for it in GUARANTEES}
+    ranges = defaultdict[str, list[float]](list)
+    for number in range(runs):
+        for guarantee in GUARANTEES[:: 1 if number % 2 else -1]:
+            busy = waits(bootstrap, guarantee, BUSY_PER_S, BUSY_S)
+            idle = waits(bootstrap, guarantee, IDLE_PER_S, IDLE_S)
+            figures = found[guarantee]
+            figures["begun_p99"].append(percentile(busy["begun"], 0.99))
+            figures["visible_p50"].append(percentile(busy["visible"], 0.5))
+            figures["visible_idle_p50"].append(percentile(idle["visible"], 0.5))
+        for way in (LEAVES, DIES, DIES_OPEN):
+            ranges[way].append(resumed_ms(bootstrap, way))
+    told = {
+        guarantee: {name: [round(it, 1) for it in each] for name, each in figures.items()}
+        for guarantee, figures in found.items()
+    }
+    resumed = {way: [round(it) for it in each] for way, each in ranges.items()}
+    if as_json:
+        print(
+            json.dumps(
+                {"case": "eoswaits", **told, "resumed_ms": resumed, "conditions": conditions()}
+            )
+        )
+        return 0
+    for guarantee, figures in told.items():
+        for name, each in figures.items():
+            print(f"{guarantee:16} {name:18} {median(each):8.1f}   of {each}")
+    for way, moved in resumed.items():
+        print(f"{'resumed_ms':16} the other {way:28} {median(moved):6.0f}   of {moved}")
+    return 0
+
+
+if __name__ == "__main__":
+    be_member(*json.loads(sys.argv[1]))
