@@ -104,10 +104,10 @@ def reason_against(system: System, case: Case) -> str:
     return ""
 
 
-def filled(broker: Broker, case: Case) -> str:
-    """A topic with all records of a case."""
+def filled(broker: Broker, case: Case, headers: Sequence[tuple[str, bytes]] = ()) -> str:
+    """A topic with all records of a case; each has these headers."""
     topic = topics.made(broker.bootstrap, case.partitions)
-    topics.fill(broker.bootstrap, topic, case.record_keys())
+    topics.fill(broker.bootstrap, topic, case.record_keys(), headers=headers)
     return topic
 
 

@@ -25,6 +25,8 @@ MODULES = {
     "ours": "benchmarks.ours",
     "ours-one-core": "benchmarks.ours",
     "ours-watched": "benchmarks.ours",
+    "ours-unsampled": "benchmarks.ours",
+    "ours-sampled": "benchmarks.ours",
     "at-least-once": "benchmarks.ours",
     "exactly-once": "benchmarks.ours",
     "raw": "benchmarks.peers.raw",

@@ -7,6 +7,7 @@ pair the ratio counts, and of all ratios the median:
     io          seconds: with, over without
     live        the 99th percentile of the latency: with, over without
     cpu_ratio   of each of these: CPU seconds of the member, which other programs disturb less
+    tracing     noop with tracing=on, over without: microseconds of CPU that a record takes more
     partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes
 
 Runs of `noop` last some seconds only. So they are scraped each second: five times as often as
@@ -20,6 +21,7 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -32,12 +34,14 @@ from benchmarks.cases import CASES
 from benchmarks.figures import Figures, figures
 from benchmarks.machine import conditions
 from benchmarks.stops import percentile
-from benchmarks.systems import OURS, WATCHED
+from benchmarks.systems import OURS, SAMPLED, UNSAMPLED, WATCHED
 
 ADDRESS = "BENCH_OPS"
 """The variable that says where a watched member answers."""
 
 NOOP_RECORDS, PARTITIONS, MANY_RECORDS = 2_000_000, 200, 3_000_000
+TRACED_RECORDS = 300_000
+PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 EVERY_S, EVERY_MANY_S = 1.0, 0.05
 ANSWER_S = 10.0
 
@@ -92,6 +96,9 @@ def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
         rows[name] = _pairs(broker, name, runs)
         if not as_json:
             print(name, rows[name], flush=True)
+    rows["tracing"] = _tracing(broker, runs)
+    if not as_json:
+        print("tracing", rows["tracing"], flush=True)
     rows["partitions"] = _many_partitions(broker)
     if as_json:
         print(json.dumps({"case": "ops", "runs": runs, **rows, "conditions": conditions()}))
@@ -127,6 +134,27 @@ def _pairs(broker: Broker, name: str, runs: int) -> dict[str, object]:
         "with": [round(it, 3) for it in found[WATCHED.name]],
         "scrapes": scrapes,
     }
+
+
+def _tracing(broker: Broker, runs: int) -> dict[str, object]:
+    """The costs of a span, where all records carry their producer's."""
+    case = replace(CASES["noop"][0], records=TRACED_RECORDS)
+    topic = filled(broker, case, [("traceparent", PARENT)])
+    systems = (OURS, UNSAMPLED, SAMPLED)
+    cpu_s: dict[str, list[float]] = {system.name: [] for system in systems}
+    for number in range(runs):
+        turns = deque(systems)
+        turns.rotate(number)
+        for system in turns:
+            run = run_once(broker, case, system, topic, seed=number)
+            cpu_s[system.name].append(figures(case, run).cpu_worker_s)
+    found: dict[str, object] = {"records": case.records}
+    for system in (UNSAMPLED, SAMPLED):
+        more_s = [a - b for a, b in zip(cpu_s[system.name], cpu_s[OURS.name], strict=True)]
+        more_us = [1e6 * it / case.records for it in more_s]
+        found[f"{system.name}_us"] = round(median(more_us), 1)
+        found[f"{system.name}_each_us"] = [round(it, 1) for it in more_us]
+    return found
 
 
 def _figure(name: str, found: Figures) -> float:

@@ -128,6 +128,27 @@ class Steps:
         return {name: 1_000 * fmean(took_s) for name, took_s in self._took_s.items()}
 
 
+def take_spans(*, sampled: bool) -> None:
+    """Set OpenTelemetry up as programs do, with an exporter that throws spans away."""
+    # Loaded here: other systems have their own environments.
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import (  # noqa: PLC0415
+        BatchSpanProcessor,
+        SpanExporter,
+        SpanExportResult,
+    )
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON  # noqa: PLC0415
+    from opentelemetry.trace import set_tracer_provider  # noqa: PLC0415
+
+    class Nowhere(SpanExporter):
+        def export(self, _: object) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider(sampler=ALWAYS_ON if sampled else ALWAYS_OFF)
+    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    set_tracer_provider(provider)
+
+
 class Ours:
     """A pool."""
 
@@ -142,6 +163,9 @@ class Ours:
         config: dict[str, object] = {"bootstrap.servers": job.bootstrap, "group.id": job.group}
         if job.system == "ours-watched":
             config["ops.address"] = os.environ["BENCH_OPS"]
+        if job.system in {"ours-unsampled", "ours-sampled"}:
+            take_spans(sampled=job.system == "ours-sampled")
+            config["tracing"] = "on"
         if job.instance:
             config["group.instance.id"] = job.instance
         if job.outputs:

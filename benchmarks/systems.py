@@ -101,6 +101,11 @@ ONE_CORE = System("ours-one-core", True, True, own_command, _own_version, _one, 
 """The same as `coop-consumer run --one-core` runs it; all else is at its default."""
 WATCHED = System("ours-watched", True, True, own_command, _own_version, _one, _always)
 """The same as `coop-consumer run --ops` runs it; `benchmarks.ops` scrapes it."""
+UNSAMPLED, SAMPLED = (
+    System(name, True, True, own_command, _own_version, _one, _always)
+    for name in ("ours-unsampled", "ours-sampled")
+)
+"""The same with `tracing=on`, and a sampler that drops all spans, or none."""
 
 PEERS = {
     it.name: it

@@ -7,7 +7,7 @@ In: a broker, a case. Out: a topic's name, and when each record of a live one wa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Event
 from uuid import uuid4
 
@@ -40,7 +40,13 @@ def produced(bootstrap: str, records: int, keys: int, value: bytes) -> str:
     return topic
 
 
-def fill(bootstrap: str, topic: str, keys: Iterable[str], value: bytes = VALUE) -> None:
+def fill(
+    bootstrap: str,
+    topic: str,
+    keys: Iterable[str],
+    value: bytes = VALUE,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> None:
     """Produce a record for each key, as fast as it goes.
 
     Raises:
@@ -50,7 +56,7 @@ def fill(bootstrap: str, topic: str, keys: Iterable[str], value: bytes = VALUE) 
         {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 2_000_000}
     )
     for number, key in enumerate(keys):
-        producer.produce(topic, value, key=key)
+        producer.produce(topic, value, key=key, headers=list(headers))
         if number % 1_000 == 0:
             producer.poll(0)
     left = producer.flush()

@@ -28,6 +28,7 @@ class Facts(TypedDict, total=False):
         attempt: Which attempt at the record.
         error: What was raised, of which the type is shown; or that type's name; None: nothing.
         trace_id: Of the record's trace, where its span is not the current one.
+        who: Who has asked for it by the page: an address, and the name that was given.
     """
 
     group: str
@@ -39,6 +40,7 @@ class Facts(TypedDict, total=False):
     attempt: int
     error: BaseException | str | None
     trace_id: str
+    who: str
 
 
 # The class of an error may be a stranger's, whose metaclass defines this name anew.
@@ -138,9 +140,15 @@ class LogEvent(StrEnum):
     OFFSETS_UNRESOLVED = "offsets.unresolved"
     ONE_CORE_FAILED = "one_core.failed"
     ONE_CORE_MOVED = "one_core.moved"
+    OPS_ACTION_DONE = "ops_action.done"
+    OPS_ACTION_FAILED = "ops_action.failed"
     OPS_SERVER_FAILED = "ops_server.failed"
+    OPS_TOKEN_WRONG = "ops_token.wrong"  # noqa: S105 - no secret
+    OTEL_FAILED = "otel.failed"
+    OTEL_UNSET = "otel.unset"
     OUTPUTS_FAILED = "outputs.failed"
     OUTPUTS_WAIT = "outputs.wait"
+    PAGE_SERVED = "page.served"
     PLAN_FAILED = "plan.failed"
     PLAN_LEAVES_OUT = "plan.leaves_out"
     PLAN_MADE = "plan.made"
@@ -213,8 +221,6 @@ class LogEvent(StrEnum):
     TOPIC_MISSING = "topic.missing"
     TOPIC_RECREATED = "topic.recreated"
     TOPICS_UNKNOWN = "topics.unknown"
-    TRACING_FAILED = "tracing.failed"
-    TRACING_UNSET = "tracing.unset"
     TRANSACTION_BATCH_UNKNOWN = "transaction.batch_unknown"
     TRANSACTION_BLOCKS = "transaction.blocks"
     TRANSACTION_CALL_HANGS = "transaction.call_hangs"

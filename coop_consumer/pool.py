@@ -9,29 +9,30 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from coop_consumer import forks
-from coop_consumer.arguments import seconds
+from coop_consumer.arguments import places, seconds
 from coop_consumer.config import Config, ExecutorName, Settings, TopicNames, chosen_topics
 from coop_consumer.core.counters import Counters
-from coop_consumer.core.events import CapacityChanged, Fatal
+from coop_consumer.core.events import CapacityChanged, Fatal, Pause, Request, Resume
 from coop_consumer.errors import ConfigError, CoopConsumerError, MisuseError
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.kafka.membership import Seat
 from coop_consumer.log_events import LogEvent
-from coop_consumer.member.figures import metrics_of
+from coop_consumer.member.figures import glimpse_of, metrics_of, stack_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import PortKeeper, served
-from coop_consumer.ops.tracing import refuse_untraceable, spans_of
+from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
     EndSignals,
@@ -48,7 +49,10 @@ from coop_consumer.worker_side import WorkerSide
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
+    from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.actions import Operator
+    from coop_consumer.ops.instruments import Source
     from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
@@ -148,6 +152,7 @@ class WorkerPool:
         self._beginning = threading.Lock()  # a close must reach the first run
         self._over: Latch | None = None
         self._ops: OpsServer | None = None
+        self._shown: Source | None = None
 
     def shut_in_fork(self) -> None:
         """In a forked child: the member is the parent's, and so are its threads and clients."""
@@ -207,8 +212,8 @@ class WorkerPool:
 
         Raises:
             WorkerMethodError: Its `setup` raised; nothing has joined.
-            ConfigError: `ops.address` is in use, or it or `tracing` needs a package; nothing was
-                asked.
+            ConfigError: `ops.address` is in use, or a setting needs a package that is not
+                installed; nothing was asked.
             MisuseError: If it was called before, or the pool was made before a fork.
             CoopConsumerError: Where the broker, a topic or a right is missing, or a client refuses
                 a setting. Nothing has joined, and the pool may be started again.
@@ -216,14 +221,17 @@ class WorkerPool:
         self._refuse_fork("start()")
         if self._started:
             raise MisuseError("start()", "this pool was started before", "Make a new pool")
-        refuse_untraceable(self.config)
+        refuse_uninstalled(self.config)
         style = self._work.style
         self._ops = served(
             self.config,
             self.metrics,
             self.health,
             figures_of_children=lambda: style.figures,
+            operator=self._operator,
             ports=self._ports,
+            glimpse=self._glimpse,
+            stack=self._stack,
         )
         try:
             self._begin()
@@ -231,9 +239,17 @@ class WorkerPool:
             self._close_ops()
             raise
 
+    def _operator(self) -> Operator:
+        # Loaded when it is needed: it has clients that no member has.
+        from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
+
+        return MemberOperator(self.config, self)
+
     def _close_ops(self) -> None:
         if self._ops is not None:
             self._ops.close()
+        if self._shown is not None:
+            self._shown.end()
 
     def _begin(self) -> None:
         member = self._make(again=False)
@@ -250,6 +266,7 @@ class WorkerPool:
             self._runs = None  # nobody waits for the end of what has not begun
             raise
         self._work.begin_run(member)
+        self._shown = instrumented(self.config, self.metrics)
         self._executor = self._work.style.executor(
             member.lanes,
             member.condition,
@@ -326,6 +343,57 @@ class WorkerPool:
         found = metrics_of(self.config, self._identity, runs)
         changelog = self._work.changelog
         return found if changelog is None else replace(found, keyed_state=changelog.metrics())
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Process nothing more of these partitions here, and fetch nothing, until `resume`.
+
+        It holds for partitions that are not assigned, too, and over rebalances. This member keeps
+        their keys, so nobody else processes them meanwhile; other members of a shared partition go
+        on with theirs. What runs goes on. What waits for a worker is dropped, and fetched again
+        later. Any thread may call.
+
+        Raises:
+            MisuseError: If it does not run, or these are no partitions.
+        """
+        named = places("pause()", partitions)
+        self._ask("pause()", partial(Pause, partitions=named))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused; others are left as they are. Any thread may call.
+
+        Raises:
+            MisuseError: As `pause`.
+        """
+        named = places("resume()", partitions)
+        self._ask("resume()", partial(Resume, partitions=named))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """What is paused here."""
+        return frozenset(self._identity.paused)
+
+    def _ask(self, call: str, request: Callable[[int], Request]) -> None:
+        self._refuse_fork(call)
+        runs = self._runs
+        if runs is not None and self._at_work:
+            member = runs.member
+            answer = member.inbox.ask(request)
+            awaited: list[Future[Any]] = [answer, member.ended]
+            wait(awaited, return_when=FIRST_COMPLETED)
+            if answer.done():
+                return
+        raise MisuseError(
+            call, "this pool does not run", f"Call {call[:-2]} between start and close"
+        )
+
+    def _glimpse(self) -> Glimpse:
+        runs = self._runs if self._at_work else None
+        return glimpse_of(self.config, self._identity, runs)
+
+    def _stack(self, tp: TopicPartition, offset: int) -> str:
+        runs = self._runs if self._at_work else None
+        executor = None if runs is None else self._executor
+        return stack_of(self.config, self._identity, runs, executor, (tp, offset))
 
     def resize(self, workers: int) -> None:
         """Process so many records, or batches, at a time from now on; from any thread.

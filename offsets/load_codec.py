@@ -52,6 +52,7 @@ def put_load(out: bytearray, record: LoadRecord) -> None:
         key = heavy.key and heavy.key[:KEY_BYTES_MAX]
         put_numbers(out, 0 if key is None else 1 + len(key))
         out += key or b""
+    put_numbers(out, record.p50_us, record.p99_us, record.memory_bytes)
 
 
 def take_load(reader: WireReader) -> LoadRecord:
@@ -75,6 +76,10 @@ def take_load(reader: WireReader) -> LoadRecord:
             raise reader.fail(f"{size - 1} bytes of a key, {KEY_BYTES_MAX} are the most")
         return HeavyKey(topic_id, number, key_hash, share, reader.take(size - 1) if size else None)
 
+    def later() -> int:
+        """A field that earlier versions do not write."""
+        return reader.number() if reader.at < len(reader.data) else 0
+
     record = LoadRecord(
         incarnation=reader.number(),
         at_ms=reader.signed(),
@@ -84,6 +89,9 @@ def take_load(reader: WireReader) -> LoadRecord:
         finished=reader.number(),
         partitions=tuple(reader.list_of(partition)),
         heavy=tuple(reader.list_of(heavy)[:_HEAVY_MAX]),
+        p50_us=later(),
+        p99_us=later(),
+        memory_bytes=later(),
     )
     reader.at = len(reader.data)
     return record

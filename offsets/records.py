@@ -394,6 +394,10 @@ class LoadRecord:
         finished: Records of all topics that it has finished a second, since the report before.
         partitions: The partitions that it holds some of, those first that take most.
         heavy: At most 4 hashes, the heaviest first.
+        p50_us: The time that half of the handlers do not exceed, since the report before; 0: not
+            known.
+        p99_us: The same for 99 of 100 handlers.
+        memory_bytes: What its process has in memory; 0: not known.
     """
 
     incarnation: int
@@ -404,6 +408,9 @@ class LoadRecord:
     finished: int
     partitions: tuple[PartitionLoad, ...] = ()
     heavy: tuple[HeavyKey, ...] = ()
+    p50_us: int = 0
+    p99_us: int = 0
+    memory_bytes: int = 0
 
 
 Key: TypeAlias = (

@@ -7,6 +7,7 @@ remembers what arrived, what it asked for, and the names of heavy keys: so its n
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coop_consumer.config import Config, Ordering
@@ -29,14 +30,21 @@ class Advisor:
         inspector: Looks at the group.
         topics: Topics to look at besides those of the group.
         records: Whether to read the records that the status names.
+        options: Words that commands need to find the group, for those that the status names.
     """
 
     def __init__(
-        self, inspector: Inspector, topics: tuple[str, ...], *, records: bool = False
+        self,
+        inspector: Inspector,
+        topics: tuple[str, ...],
+        *,
+        records: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         self._inspector = inspector
         self._topics = topics
         self._records = records
+        self._options = options
         self._arrivals = Arrivals()
         self._asked_for: int | None = None
         self._names: dict[tuple[TopicPartition, int], bytes] = {}
@@ -49,7 +57,7 @@ class Advisor:
         """
         seen = self._inspector.see(self._topics, records=self._records, waits=False)
         self._arrivals.note(time.monotonic(), {it.tp: it.end for it in seen.partitions})
-        status = group_status(seen)
+        status = group_status(seen, self._options)
         heavy = status.load.keys
         self._names |= {(it.tp, it.key_hash): it.key for it in heavy if it.key is not None}
         advice = advise(

@@ -29,11 +29,11 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.coordinator import allowed_on_group
 from coop_consumer.kafka.group_view import broker_version
 from coop_consumer.kafka.own_topics import (
+    COPIES_DEFAULT,
     MESSAGE_MAX_BYTES,
-    OWN_PARTITIONS_DEFAULT,
-    PARTITIONS_DEFAULT,
     judged_dead_letters,
     progress_topic_settings,
+    progress_topic_shape,
     shape_if_any,
     shape_of,
 )
@@ -57,7 +57,6 @@ from coop_consumer.status.finding import (
 )
 
 _OFFSETS_TOPIC = "__consumer_offsets"
-_COPIES_DEFAULT = 3
 
 
 def check_up(config: Config, topics: Sequence[str], *, has_group: bool) -> Iterator[Finding]:
@@ -162,9 +161,9 @@ class _Checkup:
         self._brokers = self._topics.brokers()
         where = self._config.bootstrap_servers
         text = f"{where}: {self._brokers} x Apache Kafka {version}, answered in {took_ms} ms"
-        if self._brokers < _COPIES_DEFAULT:
-            remedy = f"Run {_COPIES_DEFAULT} brokers or more where data matters"
-            few = f"with fewer than {_COPIES_DEFAULT} brokers no topic has {_COPIES_DEFAULT} copies"
+        if self._brokers < COPIES_DEFAULT:
+            remedy = f"Run {COPIES_DEFAULT} brokers or more where data matters"
+            few = f"with fewer than {COPIES_DEFAULT} brokers no topic has {COPIES_DEFAULT} copies"
             yield warn("broker", f"{text}; {few}", remedy)
         else:
             yield ok("broker", text)
@@ -223,18 +222,8 @@ class _Checkup:
             )
             yield from self._offsets_topic(like)
             return
-        partitions = like.partitions if like else PARTITIONS_DEFAULT
-        command = create_command(
-            config.bootstrap_servers,
-            TopicShape(
-                name,
-                config.progress_topic_partitions
-                or (OWN_PARTITIONS_DEFAULT if is_own else partitions),
-                config.progress_topic_replication_factor
-                or (like.replication if like else min(_COPIES_DEFAULT, self._brokers)),
-                wanted,
-            ),
-        )
+        made = progress_topic_shape(config, like, self._brokers, is_own=is_own)
+        command = create_command(config.bootstrap_servers, made)
         if config.progress_topic_create:
             text = "does not exist; the first member creates it, if its user may"
             yield warn(f"progress topic {name}", text, command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from coop_consumer.admin.advisor import Advisor
@@ -33,18 +33,32 @@ class GroupWatch:
     Args:
         config: The configuration of a member of that group.
         topics: Topics to look at besides those of the group.
-        every_s: The time between the ends of two looks, in seconds.
+        every_s: The time between the end of a look and the next one, in seconds; or says it each
+            time.
+        noticed: Called with each look, on the watch's thread; None: nobody is.
+        options: Words that commands need to find the group, for those that a status names.
 
     Attributes:
         look: The last look; None: the first one is not over.
         looked: Set once the first look is over.
     """
 
-    def __init__(self, config: Config, topics: tuple[str, ...], every_s: float) -> None:
+    def __init__(
+        self,
+        config: Config,
+        topics: tuple[str, ...],
+        every_s: float | Callable[[], float],
+        *,
+        noticed: Callable[[GroupLook], object] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         self._config = config
+        self._noticed = noticed
+        self._options = options
         self._topics = topics
         self._every_s = every_s
         self._closing = threading.Event()
+        self._due = threading.Event()
         self._failed = ""  # as the log says
         self.look: GroupLook | None = None
         self.looked = threading.Event()
@@ -55,9 +69,14 @@ class GroupWatch:
         """Start the thread."""
         self._thread.start()
 
+    def look_soon(self) -> None:
+        """Have the next look begin at once, or after the one under way; returns at once."""
+        self._due.set()
+
     def stop(self) -> None:
         """Have the thread end after the look under way; returns at once."""
         self._closing.set()
+        self._due.set()
 
     def join(self, timeout_s: float) -> None:
         """Wait until the thread has ended, but no longer than so many seconds."""
@@ -67,16 +86,16 @@ class GroupWatch:
         while not self._closing.is_set():
             try:
                 with Inspector(self._config) as inspector:
-                    advisor = Advisor(inspector, self._topics, records=True)
+                    advisor = Advisor(inspector, self._topics, records=True, options=self._options)
                     while not self._closing.is_set():
                         self._look(advisor)
             except CoopConsumerError as error:  # no broker answers
-                self._note(GroupLook(self._config.group_id, 0.0, monotonic()), error)
+                self._note(GroupLook(self._config.group_id, 0.0, monotonic(), error=error))
             except Exception:
                 group = self._config.group_id
                 extra = LogEvent.GROUP_LOOK_FAILED.extra(group=group)
                 log.exception("group %s: it is looked at anew", group, extra=extra)
-                self._note(GroupLook(self._config.group_id, 0.0, monotonic()), None)
+                self._note(GroupLook(self._config.group_id, 0.0, monotonic()))
 
     def _look(self, advisor: Advisor) -> None:
         group, began_s = self._config.group_id, monotonic()
@@ -84,13 +103,14 @@ class GroupWatch:
             status, advice = advisor.look()
         except CoopConsumerError as error:
             ended_s = monotonic()
-            self._note(GroupLook(group, ended_s - began_s, ended_s), error)
+            self._note(GroupLook(group, ended_s - began_s, ended_s, error=error))
         else:
             ended_s = monotonic()
-            self._note(GroupLook(group, ended_s - began_s, ended_s, status, advice), None)
+            self._note(GroupLook(group, ended_s - began_s, ended_s, status, advice))
 
-    def _note(self, look: GroupLook, error: CoopConsumerError | None) -> None:
+    def _note(self, look: GroupLook) -> None:
         """Keep a look, and wait until the next one is due."""
+        error = look.error
         told = "" if error is None else str(error)
         if told and type(error).__name__ != self._failed:
             extra = LogEvent.GROUP_UNSEEN.extra(group=look.group, error=error)
@@ -100,8 +120,12 @@ class GroupWatch:
             log.info("group %s is seen again", look.group, extra=extra)
         self._failed = type(error).__name__ if error is not None else ""
         self.look = look
+        if self._noticed is not None:
+            self._noticed(look)
         self.looked.set()
-        self._closing.wait(self._every_s)
+        every_s = self._every_s
+        self._due.wait(every_s if isinstance(every_s, float | int) else every_s())
+        self._due.clear()
 
 
 class Watches:

@@ -95,7 +95,7 @@ class Remains:
 
 
 @dataclass(slots=True)
-class Census:
+class Inventory:
     """The remains of all groups in all progress topics.
 
     Attributes:

@@ -35,7 +35,7 @@ from offsets import (
     decode_key,
 )
 
-Entry = tuple[bytes, None]
+Tombstone = tuple[bytes, None]
 
 
 class SweepState(Enum):
@@ -97,6 +97,11 @@ class Sweep:
         return sum(map(len, self._live.values()))
 
     @property
+    def log_numbers(self) -> frozenset[int]:
+        """The log partitions that have records of the group."""
+        return frozenset(self._stores)
+
+    @property
     def topic_ids(self) -> frozenset[bytes]:
         """The ids of the topics of which the group has a history here."""
         return frozenset(
@@ -145,7 +150,7 @@ class Sweep:
                     found[place] = offset_of(store, store.epoch, number)
         return found
 
-    def clear(self) -> dict[int, list[Entry]]:
+    def clear(self) -> dict[int, list[Tombstone]]:
         """The tombstones, by log partition, in the order in which they are to be appended.
 
         After any of them the log tells less of what is done, never more: bases come behind tenures,

@@ -37,11 +37,15 @@ COMMANDS = {
     "status": CommandEntry(
         "status", "status", "Show where a group stands: progress, owners, what holds it up."
     ),
+    "gaps": CommandEntry("gaps", "gaps", "Show what is done above a group's stable offsets."),
     "scale": CommandEntry(
         "scale", "scale", "Say how many members a group wants, how many can help, and why."
     ),
     "exporter": CommandEntry(
         "exporter", "exporter", "Show groups from outside as metrics, for Prometheus."
+    ),
+    "web": CommandEntry(
+        "web", "web", "Show groups on a page in the browser: what is stuck, and what helps."
     ),
     "retry": CommandEntry("decide", "retry", "Try parked records again."),
     "skip": CommandEntry("decide", "skip", "Count parked records as done, unprocessed."),
@@ -51,7 +55,14 @@ COMMANDS = {
     "reset": CommandEntry("reset", "reset", "Move an empty group to another place: a new epoch."),
     "policy": CommandEntry("policy", "policy", "Allow or forbid sharing, for a topic or a group."),
     "clean": CommandEntry("clean", "clean", "Copy a topic without its repeats."),
+    "init": CommandEntry(
+        "init", "init", "Make the topics that a group needs, and list its rights."
+    ),
     "doctor": CommandEntry("doctor", "doctor", "Check broker, topics, rights and clients."),
+    "groups": CommandEntry(
+        "groups", "groups", "List the groups that have records in a progress topic."
+    ),
+    "gc": CommandEntry("collect", "gc", "Clear what groups that Kafka has forgotten have left."),
     "probe": CommandEntry("probe", "probe", "Ask whether a member is alive, or ready."),
     "broker": CommandEntry("broker", "broker", "Start, stop or find a broker in the background."),
 }

@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from assignors import TopicPartition, key_hash
-from coop_consumer.admin.amend import Amender
+from coop_consumer.admin.deciding import (
+    OUTCOMES,
+    Decision,
+    count_of,
+    decide_many,
+    decide_one,
+    in_words,
+)
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION, BracketedArgument
 from coop_consumer.plain_text import printable
-from coop_consumer.status.errors import (
-    GroupMissingError,
-    NotParkedError,
-    PartitionMissingError,
-)
-from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
-from coop_consumer.status.picture import key_text
-from coop_consumer.status.seen import GroupSeen
+from coop_consumer.status.model import RecordStatus
+from coop_consumer.status.words import key_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_ERRORS_SHOWN = 5
-"""Of each partition; the number of each of them is shown."""
-OUTCOMES = {
-    "retry": "is tried again, with all its attempts before it",
-    "skip": "counts as done without having been processed, and the next of its key follows",
-}
 
 
 def _choice_options(command: Callable[P, R]) -> Callable[P, R]:
@@ -141,10 +134,9 @@ class _Choice:
         return self.place, self.offset
 
     def fits(self, tp: TopicPartition, record: RecordStatus) -> bool:
-        """Whether a record is chosen by the options."""
+        """Whether a parked record is chosen by the options."""
         return (
-            record.is_parked
-            and (not self.topics or tp.topic in self.topics)
+            (not self.topics or tp.topic in self.topics)
             and (self.error is None or _printable(self.error) in record.error.casefold())
             and (not self.keys or record.key_hash in _hashes(self.keys))
         )
@@ -162,95 +154,32 @@ def _printable(text: str) -> str:
     return printable(re.sub(r"\s+", " ", text)).casefold()
 
 
-def _decide(
-    connection: Connection, group: str, choice: _Choice, action: Literal["retry", "skip"]
-) -> None:
+def _decide(connection: Connection, group: str, choice: _Choice, decision: Decision) -> None:
     one = choice.one
     if one is None:
-        _decide_many(connection, group, choice, action)
+        _decide_many(connection, group, choice, decision)
         return
     place, offset = one
     with Inspector(connection.config(group)) as inspector:
-        seen = inspector.see([place.topic])
-        _refuse_unknown(seen)
-        record = _parked(group_status(seen), place, offset)
-        partition = next(p for p in seen.partitions if p.tp == place)
-        if not choice.dry_run:
-            Amender(inspector).decide([(partition, [offset])], action)
+        record = decide_one(inspector, place, offset, decision, is_trial=choice.dry_run)
     who = (
         f"at member {record.member} on {record.host}" if record.member else "once a member owns it"
     )
-    what = "is parked; nothing was decided" if choice.dry_run else f"{OUTCOMES[action]}, {who}"
+    what = "is parked; nothing was decided" if choice.dry_run else f"{OUTCOMES[decision]}, {who}"
     echo(f"{place} offset {offset} ({key_text(record)}): {what}")
 
 
-def _decide_many(
-    connection: Connection, group: str, choice: _Choice, action: Literal["retry", "skip"]
-) -> None:
+def _decide_many(connection: Connection, group: str, choice: _Choice, decision: Decision) -> None:
     with Inspector(connection.config(group)) as inspector:
-        seen = inspector.see(choice.topics, records=False)
-        _refuse_unknown(seen)
-        chosen = {
-            partition.tp: records
-            for partition in group_status(seen).partitions
-            if (records := [it for it in partition.failed if choice.fits(partition.tp, it)])
-        }
-        if not choice.dry_run:
-            partitions = {partition.tp: partition for partition in seen.partitions}
-            Amender(inspector).decide(
-                [(partitions[tp], [it.offset for it in them]) for tp, them in chosen.items()],
-                action,
-            )
-    for tp, records in chosen.items():
-        for error, count in Counter(record.error for record in records).most_common(_ERRORS_SHOWN):
-            echo(f"{tp}: {_count(count)}, {error}")
+        chosen = decide_many(
+            inspector, choice.fits, decision, topics=choice.topics, is_trial=choice.dry_run
+        )
+    for line in in_words(chosen):
+        echo(line)
     total = sum(map(len, chosen.values()))
     if not total:
         echo("No parked record fits. `coop-consumer status` lists those that are parked.")
     elif choice.dry_run:
-        echo(f"{_count(total)} would be decided about. Nothing was decided (--dry-run).")
+        echo(f"{count_of(total)} would be decided about. Nothing was decided (--dry-run).")
     else:
-        echo(f"{_count(total)}: each {OUTCOMES[action]}")
-
-
-def _refuse_unknown(seen: GroupSeen) -> None:
-    """See that somebody knows the group; a topic that was named proves nothing.
-
-    Raises:
-        GroupMissingError: Nobody does.
-    """
-    known = bool(seen.members or seen.topics_committed)
-    stores = [partition.store for partition in seen.partitions]
-    if not known and all(store.epoch is None and not store.tenures() for store in stores):
-        raise GroupMissingError(seen.group)
-
-
-def _count(count: int) -> str:
-    return f"{count:,} parked record{'' if count == 1 else 's'}"
-
-
-def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordStatus:
-    """The parked record.
-
-    Raises:
-        PartitionMissingError: The partition does not exist.
-        NotParkedError: The record is not parked; the text says what it is instead.
-    """
-    partitions = {p.tp: p for p in status.partitions}
-    PartitionMissingError.check(place, partitions)
-    partition = partitions[place]
-    record = next((r for r in partition.failed if r.offset == offset), None)
-    if record is None or not record.is_parked:
-        problem = _actual_standing(partition, offset, record)
-        raise NotParkedError(place.topic, place.partition, offset, problem)
-    return record
-
-
-def _actual_standing(partition: PartitionStatus, offset: int, record: RecordStatus | None) -> str:
-    if record is not None:
-        return f"is not parked: it failed {record.attempts} times and is being tried again"
-    if offset >= partition.end:
-        return f"is not there yet, the partition ends at {partition.end}"
-    if partition.stable is not None and offset < partition.stable:
-        return f"is done already, the stable offset is {partition.stable}"
-    return "has not failed: it is done, or waits its turn"
+        echo(f"{count_of(total)}: each {OUTCOMES[decision]}")

@@ -34,6 +34,10 @@ _OWN = {
     "group.id": "group",
     "topics": "topics",
     "workers": "workers",
+    "ops.address": "ops",
+    "ops.token.file": "token_file",
+    "ops.allowed.hosts": "allowed_hosts",
+    "ops.allow.actions": "allow_actions",
 }
 """Settings that some commands take by an option or argument of their own → the parameter's name."""
 _LOOPBACK = ("127.0.0.1", "localhost")

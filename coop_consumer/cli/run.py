@@ -12,20 +12,20 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from coop_consumer.cli import HEALTH_FILE, NO_SUPERVISE
 from coop_consumer.cli.garbage import collect_less_often
+from coop_consumer.cli.guarding import ALLOW_ACTIONS, ALLOWED_HOST, TOKEN_FILE
 from coop_consumer.cli.limits import refuse_too_little
 from coop_consumer.cli.log import belongs_to
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
 from coop_consumer.cli.worker import load_worker
-from coop_consumer.config import Config, ExecutorName, LogKeys
+from coop_consumer.config import ExecutorName, LogKeys
 from coop_consumer.config.patterns import CALLABLE
 from coop_consumer.kafka.membership import leave_for
 from coop_consumer.log_events import LogEvent
@@ -40,16 +40,6 @@ log = logging.getLogger(__name__)
 
 OPS_ADDRESS = "127.0.0.1:9464"
 """The port that exporters of OpenTelemetry use for Prometheus."""
-
-
-def _with_ops(config: Config, address: str) -> Config:
-    """The configuration with the address of `--ops`, which the packages for it must be there for.
-
-    Raises:
-        ConfigError: It is no address, or a package is missing.
-    """
-    refuse_without_packages("--ops (ops.address)")
-    return replace(config, ops_address=address)
 
 
 class _RunCommand(click.Command):
@@ -107,6 +97,23 @@ def _spelled_out(word: str, following: str) -> str:
     f"default at {OPS_ADDRESS}.",
 )
 @click.option(
+    TOKEN_FILE,
+    metavar="FILE",
+    help="A file with the secret that the page of --ops asks for (ops.token.file).",
+)
+@click.option(
+    ALLOWED_HOST,
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A further name under which browsers ask for it (ops.allowed.hosts); may be repeated.",
+)
+@click.option(
+    ALLOW_ACTIONS,
+    is_flag=True,
+    help="Let it retry and skip records, release ranges and pause partitions (ops.allow.actions).",
+)
+@click.option(
     NO_SUPERVISE,
     is_flag=True,
     expose_value=False,  # `coop_consumer.cli.main` has seen to it
@@ -136,6 +143,9 @@ def run(
     until: str | None,
     one_core: bool,
     ops: str | None,
+    token_file: str | None,
+    allowed_hosts: tuple[str, ...],
+    allow_actions: bool,
     log_keys: str | None,
     health_file: Path | None,
 ) -> None:
@@ -157,8 +167,17 @@ def run(
         raise click.UsageError("--one-core is for threads: processes are to have a core each")
     if log_keys is not None:
         connection = connection.and_also("log.keys", log_keys)
-    settings = connection.config(group)
-    config = settings if ops is None else _with_ops(settings, ops)
+    if ops is not None:
+        refuse_without_packages("--ops (ops.address)")
+    page = {
+        "ops.address": ops,
+        "ops.token.file": token_file,
+        "ops.allowed.hosts": ",".join(allowed_hosts),
+        "ops.allow.actions": "true" if allow_actions else None,
+    }
+    for name, value in page.items():
+        connection = connection.and_also(name, value) if value else connection
+    config = connection.config(group)
     orders = orders_from(os.environ)
     if orders is not None and orders.leaves:
         group, member = config.group_id, orders.leaves
@@ -183,7 +202,7 @@ def run(
         ports=seat,
     )
     belongs_to(config.group_id, pool.name)
-    signals = Signals(pool, connection, settings, executor, workers)
+    signals = Signals(pool, connection, config, executor, workers)
     signals.listen()
     if seat is not None:
         seat.pass_signals_to(signals.come)

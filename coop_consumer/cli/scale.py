@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from typing import Any
 
 import click
 
@@ -13,7 +12,7 @@ from coop_consumer.admin.advisor import Advisor
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
-from coop_consumer.plain_text import all_printable
+from coop_consumer.status.as_json import scale_as_json
 from coop_consumer.status.model import GroupStatus
 from coop_consumer.status.scale import ScaleAdvice
 
@@ -54,28 +53,8 @@ def scale(
 def _show(found: tuple[GroupStatus, ScaleAdvice], *, in_json: bool) -> None:
     status, advice = found
     if in_json:
-        echo(json.dumps(_as_json(status, advice), allow_nan=False))
+        echo(json.dumps(scale_as_json(status, advice), allow_nan=False))
         return
     useful = "" if advice.useful is None else f", at most {advice.useful:,} useful"
     plural = "" if advice.members == 1 else "s"
     echo(f"{advice.members:,} member{plural}, {advice.wanted:,} wanted{useful}. {advice.reason}")
-
-
-def _as_json(status: GroupStatus, advice: ScaleAdvice) -> dict[str, Any]:
-    told: dict[str, Any] = all_printable(
-        {
-            "members": advice.members,
-            "wanted_members": advice.wanted,
-            "useful_members": advice.useful,
-            "reason": advice.reason,
-            "group": status.group,
-            "at_ms": status.at_ms,
-            "left": advice.left,
-            "arrivals": round(advice.arrivals, 3),
-            "busy_workers": round(advice.busy_workers, 3),
-            "workers": round(advice.workers, 3),
-            "handler_us": advice.handler_us,
-            "is_assumed": advice.is_assumed,
-        }
-    )
-    return told

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from coop_consumer.config.addresses import host_of, is_loopback
 from coop_consumer.config.choices import IsolationLevel, Ordering, Split, UpgradeFrom
 from coop_consumer.config.patterns import KAFKA_NAME
 from coop_consumer.errors import ConfigError
@@ -68,8 +69,31 @@ def contradictions(settings: TypedSettings) -> Iterator[ConfigError]:
             f"={s.max_records_in_lanes} is below capacity={s.capacity}: workers would idle",
             f"Choose {s.capacity} or more",
         )
+    yield from _of_the_page(s)
     if s.exactly_once:
         yield from _with_transactions(s)
+
+
+def _of_the_page(s: TypedSettings) -> Iterator[ConfigError]:
+    if s.ops_address is None:
+        given = {
+            "ops.token.file": s.ops_token_file,
+            "ops.allowed.hosts": s.ops_allowed_hosts,
+            "ops.allow.actions": s.ops_allow_actions,
+        }
+        for name in (it for it, value in given.items() if value):
+            yield ConfigError(
+                name,
+                "is set and ops.address is not: nobody is served",
+                "Set ops.address (--ops), too",
+            )
+    elif s.ops_allow_actions and not (s.ops_token_file or is_loopback(host_of(s.ops_address))):
+        yield ConfigError(
+            "ops.allow.actions",
+            f"=true contradicts ops.address={s.ops_address} without ops.token.file: whoever "
+            "reaches that address could skip records",
+            "Set ops.token.file, or ops.address to 127.0.0.1 and a port",
+        )
 
 
 def _with_transactions(s: TypedSettings) -> Iterator[ConfigError]:

@@ -13,6 +13,11 @@ SERVERS = Pattern(rf"\s*{_SERVER}(\s*,\s*{_SERVER})*\s*", "host:port, or several
 ADDRESS = Pattern(
     rf"(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):(0|{_PORT})", "host:port, as in 127.0.0.1:9464"
 )
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
+HOST_NAMES = Pattern(
+    rf"{_HOST}(\s*,\s*{_HOST})*",
+    "names of hosts between commas, without ports, as in ops.example.com",
+)
 KAFKA_NAME = Pattern(
     r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "1 to 249 of the characters a-z A-Z 0-9 . _ -"
 )

@@ -117,6 +117,11 @@ class TypedSettings(
         """`output.topics`, one by one."""
         return frozenset(_names(self.output_topics)) if self.output_topics else frozenset()
 
+    @property
+    def ops_host_names(self) -> frozenset[str]:
+        """`ops.allowed.hosts`, one by one."""
+        return frozenset(_names(self.ops_allowed_hosts)) if self.ops_allowed_hosts else frozenset()
+
     def workers_on(self, executor: ExecutorName) -> int:
         """The default number of a pool's workers, by its executor."""
         by_executor: dict[ExecutorName, int] = {"process": usable_cores(), "inline": 1}

@@ -8,7 +8,7 @@ what the user has subscribed to or assigned last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from time import monotonic
@@ -19,23 +19,26 @@ from coop_consumer.core.outputs import Outputs
 from coop_consumer.errors import CoopConsumerError, MisuseError
 from coop_consumer.executors.manual import ManualExecutor
 from coop_consumer.log_events import LogEvent
-from coop_consumer.member.figures import metrics_of
+from coop_consumer.member.figures import glimpse_of, metrics_of, stack_of
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import served
-from coop_consumer.ops.tracing import refuse_untraceable, spans_of
+from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
     from coop_consumer.config import Config
     from coop_consumer.consumer.listener import RangeListener
     from coop_consumer.core.committed import CommittedOffset
+    from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.core.snapshot import Snapshot
     from coop_consumer.kafka.output_writer import OutputWriter
+    from coop_consumer.ops.actions import Operator
+    from coop_consumer.ops.instruments import Source
     from coop_consumer.ops.record_spans import RecordSpans
 
 log = logging.getLogger(__name__)
@@ -61,7 +64,7 @@ class Consumption:
         executor: Hands out the records.
 
     Raises:
-        ConfigError: `ops.address` is in use, or it or `tracing` needs a package.
+        ConfigError: `ops.address` is in use, or a setting needs a package that is not installed.
         CoopConsumerError: Where the broker, a topic or a right is missing.
     """
 
@@ -74,18 +77,36 @@ class Consumption:
         self._identity = Identity.of(config)
         self._config = config
         self._at_work: Runs[MemberRun] | None = None  # once its first run has begun
-        refuse_untraceable(config)
-        self._ops = served(config, self.metrics, self.health, figures_of_children=str)
+        self._shown: Source | None = None
+        refuse_uninstalled(config)
+        self._ops = served(
+            config,
+            self.metrics,
+            self.health,
+            figures_of_children=str,
+            operator=self._operator,
+            glimpse=self._glimpse,
+            stack=self._stack,
+        )
         try:
             self._begin(config, topics)
         except BaseException:
             self._close_ops()
             raise
         self._at_work = self._runs
+        self._shown = instrumented(config, self.metrics)
+
+    def _operator(self) -> Operator:
+        # Loaded when it is needed: it has clients that no member has.
+        from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
+
+        return MemberOperator(self._config, self)
 
     def _close_ops(self) -> None:
         if self._ops is not None:
             self._ops.close()
+        if self._shown is not None:
+            self._shown.end()
 
     def _begin(self, config: Config, topics: Sequence[str]) -> None:
         self._sends: OutputWriter | None = None
@@ -162,6 +183,14 @@ class Consumption:
         """What the member counts, and how it stands now; also after its end."""
         return metrics_of(self._config, self._identity, self._at_work)
 
+    def _glimpse(self) -> Glimpse:
+        return glimpse_of(self._config, self._identity, self._at_work)
+
+    def _stack(self, tp: TopicPartition, offset: int) -> str:
+        runs = self._at_work
+        executor = None if runs is None else self.executor
+        return stack_of(self._config, self._identity, runs, executor, (tp, offset))
+
     def health(self) -> Health:
         """How the member is; never blocks."""
         group, name, runs = self._config.group_id, self._identity.name, self._at_work
@@ -202,6 +231,20 @@ class Consumption:
                 "no range of this partition is held here",
                 "Seek a partition that assignment() lists, or call seek in on_ranges_assigned",
             )
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions, and fetch nothing, until `resume`."""
+        self._refuse_before_its_begin("pause()")
+        self.ask(partial(events.Pause, partitions=list(partitions)))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with them."""
+        self._refuse_before_its_begin("resume()")
+        self.ask(partial(events.Resume, partitions=list(partitions)))
+
+    def _refuse_before_its_begin(self, call: str) -> None:
+        if self._at_work is None:  # only the page can ask so early
+            raise MisuseError(call, "the consumer has not begun", "Ask again in a moment")
 
     def ask(self, request: Callable[[int], events.Request], timeout: float | None = None) -> object:
         """The answer to a request."""

@@ -7,7 +7,6 @@ change which records are handed out, never which are done. Upholds I2 by what it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from coop_consumer.arguments import a_place, places, seconds, whole
@@ -93,7 +92,7 @@ class ConsumerProgress(ConsumerLife):
             MisuseError, CoopConsumerError: As `poll`.
         """
         named = places("pause()", partitions)
-        self._started("pause()").ask(partial(events.Pause, partitions=named))
+        self._started("pause()").pause(named)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with partitions that were paused; others are left as they are.
@@ -102,7 +101,7 @@ class ConsumerProgress(ConsumerLife):
             MisuseError, CoopConsumerError: As `poll`.
         """
         named = places("resume()", partitions)
-        self._started("resume()").ask(partial(events.Resume, partitions=named))
+        self._started("resume()").resume(named)
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on with every record of our ranges at or above `offset`, done before or not.

@@ -16,7 +16,7 @@ from coop_consumer.consumer.progress import ConsumerProgress
 from coop_consumer.core.outputs import NO_HEADERS
 from coop_consumer.core.record import Record, place_of
 from coop_consumer.errors import MisuseError
-from coop_consumer.ops.tracing import context_of
+from coop_consumer.ops.telemetry import context_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as TraceContext

@@ -87,8 +87,8 @@ class Assignments:
         partition.view.clearing.assigned(leads=leads)
 
     def lost(self, reason: str) -> None:
-        """The group has evicted us, and takes us back."""
-        told = f"not a member any more: {reason}; joining again"
+        """The group has evicted us; the reason says whether we join again."""
+        told = f"not a member any more: {reason}"
         self.state.report(Level.WARNING, LogEvent.MEMBER_LOST, told)
         self.lose_all()
 

@@ -81,6 +81,7 @@ class DataLoss:
             t for t, (id_, _) in topics.items() if t in state.topics and id_ != state.topics[t][0]
         ]
         state.topics.update(topics)
+        state.topics_missing = (state.topics_missing | event.missing) - topics.keys()
         had_left = state.topics_left & topics.keys()
         state.topics_left -= had_left
         for topic in sorted(again):

@@ -26,12 +26,14 @@ class TopicsKnown(NamedTuple):
     """The topics as the broker describes them now: id and number of partitions.
 
     `left` names topics that this member consumes no more: it subscribes to others, or they matched
-    a pattern and are gone. `patterns` are those by which it subscribes now.
+    a pattern and are gone. `patterns` are those by which it subscribes now. `missing` names topics
+    that it consumes, and that do not exist now.
     """
 
     topics: Mapping[str, tuple[bytes, int]]
     left: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
+    missing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ the parts of a member observe once a chunk, a batch or a commit, and never once 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 HANDLER_S = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0)
@@ -42,6 +43,41 @@ class Durations:
     def count(self) -> int:
         """How many observations there are."""
         return sum(self.counts)
+
+    def since(self, before: Durations | None) -> Durations:
+        """The observations that came after an earlier moment; None: all. O(bounds)."""
+        if before is None:
+            return self
+        counts = (now - then for now, then in zip(self.counts, before.counts, strict=True))
+        return Durations(self.bounds_s, tuple(counts), self.sum_s - before.sum_s)
+
+    def quantile(self, share: float) -> float:
+        """The duration, in seconds, that this share of the observations does not exceed. O(bounds).
+
+        It is as exact as the buckets are: within one it is interpolated. Of what lies above all
+        bounds, only the highest bound is known. Without observations it is 0.0.
+
+        >>> Durations((0.01, 0.1, 1.0), (0, 90, 10, 0), 9.0).quantile(0.5)
+        0.06
+        """
+        rank, below = share * self.count, 0
+        if not self.count:
+            return 0.0
+        lowers = (0.0, *self.bounds_s)
+        for lower, upper, count in zip(lowers, self.bounds_s, self.counts, strict=False):
+            if count and below + count >= rank:
+                return round(lower + (upper - lower) * max(rank - below, 0.0) / count, 9)
+            below += count
+        return self.bounds_s[-1]
+
+
+def added_up(histograms: Iterable[Durations]) -> Durations | None:
+    """All observations of histograms of the same bounds; None: there are no histograms."""
+    found = list(histograms)
+    if not found:
+        return None
+    counts = (sum(column) for column in zip(*(it.counts for it in found), strict=True))
+    return Durations(found[0].bounds_s, tuple(counts), sum(it.sum_s for it in found))
 
 
 class Histogram:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from assignors import WHOLE
 from assignors.load import HEAVY_MAX
 from coop_consumer.config import LogKeys
+from coop_consumer.core.histogram import added_up
 from coop_consumer.core.lane import hash_of
 from offsets import (
     KEY_BYTES_MAX,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from assignors import ClaimLoad
+    from coop_consumer.core.histogram import Durations
     from coop_consumer.core.outbox import Outbox
     from coop_consumer.core.state import LogView, MemberState, Partition
     from coop_consumer.core.tenure import Tenure
@@ -54,6 +56,7 @@ class _Since:
     at_ms: int
     total_s: float
     finished: int
+    handler: Durations | None
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +74,7 @@ class Loads:
     _due_ms: int = 0
     _look_due_ms: int = 0
     _report_due_ms: int = 0  # 0: it has not been a member yet
-    _since: _Since = field(default_factory=lambda: _Since(0, 0.0, 0))
+    _since: _Since = field(default_factory=lambda: _Since(0, 0.0, 0, None))
 
     # ---- claims --------------------------------------------------------------------------------
 
@@ -161,7 +164,12 @@ class Loads:
 
     def _counted(self) -> _Since:
         state = self.state
-        return _Since(state.now_ms, state.lanes.work.total_s, state.counters.finished)
+        total_s, finished = state.lanes.work.total_s, state.counters.finished
+        return _Since(state.now_ms, total_s, finished, self._handler())
+
+    def _handler(self) -> Durations | None:
+        """How long the handlers of all topics have taken so far."""
+        return added_up(it.handler.now() for it in self.state.tally.topics.values())
 
     def _place(self) -> LogView | None:
         """The log partition for the record: as before, if that goes on to be one of ours."""
@@ -201,6 +209,8 @@ class Loads:
         parts.sort(key=lambda it: (-it[0].weight * it[0].pace, it[1].tp))
         heavy = [one for part, it in parts for one in self._heavy(it, part)]
         heavy.sort(key=lambda it: (-it[0], it[1].key_hash))
+        handler = self._handler()
+        handler = None if handler is None else handler.since(since.handler)
         return LoadRecord(
             incarnation=state.incarnation,
             at_ms=state.now_ms,
@@ -210,6 +220,9 @@ class Loads:
             finished=round(finished),
             partitions=tuple(part for part, _ in parts[:_PARTITIONS_MAX]),
             heavy=tuple(it for _, it in heavy[:HEAVY_MAX]),
+            p50_us=0 if handler is None else round(handler.quantile(0.5) * 1e6),
+            p99_us=0 if handler is None else round(handler.quantile(0.99) * 1e6),
+            memory_bytes=state.tally.memory_bytes,
         )
 
     def _partition_load(self, partition: Partition) -> PartitionLoad:

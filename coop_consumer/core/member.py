@@ -30,6 +30,8 @@ from coop_consumer.core.effects import Effects
 from coop_consumer.core.ending import Endings
 from coop_consumer.core.failures import Failures
 from coop_consumer.core.freeing import Freeing
+from coop_consumer.core.glimpse import Glimpse
+from coop_consumer.core.glimpses import Glimpses
 from coop_consumer.core.handover import Handover
 from coop_consumer.core.hot import HotHashes
 from coop_consumer.core.intake import Intake
@@ -160,6 +162,7 @@ class MemberCore:
         self.suspects = Suspects(state, self.intake, self.failures, self.decisions)
         self.standstill = Standstill(state, self.intake.streams, self.reading, self.pressure)
         self.overdue = Overdue(state, self.failures, self.commits)
+        self.glimpses = Glimpses(state)
         self.doings = Doings(state)
         self.requests = Requests(state, self.reading, self.handover, self.commits)
         self.orders = Orders(state, self.closing, self.failures, contract, static)
@@ -491,6 +494,10 @@ class MemberCore:
             overdue=self.overdue.count,
             commit_age_ms=self.commits.age_ms(),
         )
+
+    def glimpse(self) -> Glimpse:
+        """What runs, what failed, what it holds, for a person who looks. O(lanes)."""
+        return self.glimpses.now(self.overdue.since)
 
     def condition(self) -> Condition:
         """The same, as far as probes need it."""

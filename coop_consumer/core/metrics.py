@@ -154,6 +154,7 @@ class MemberMetrics:
         transactions: With exactly once; else None.
         keyed_state: If its worker keeps state; else None.
         clients: Figures of librdkafka's clients by role, with `statistics.interval.ms`.
+        memory_bytes: What its process has in memory; 0: not known.
     """
 
     group: str
@@ -191,6 +192,7 @@ class MemberMetrics:
     transactions: TransactionMetrics | None
     keyed_state: KeyedStateMetrics | None = None
     clients: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    memory_bytes: int = 0
 
 
 def metrics_at_rest(
@@ -223,6 +225,7 @@ def metrics_at_rest(
         child_restarts=tally.child_restarts,
         transactions=_transactions(counters) if exactly_once else None,
         clients=dict(tally.clients),
+        memory_bytes=tally.memory_bytes,
     )
 
 

@@ -146,7 +146,8 @@ class Orders:
         membership = state.membership
         if planned is None or not (membership.is_stable and membership.is_member):
             return
-        consumed = ((t, n) for t, (_, n) in state.topics.items() if t not in state.topics_left)
+        gone = state.topics_left | state.topics_missing
+        consumed = ((t, n) for t, (_, n) in state.topics.items() if t not in gone)
         short = {t: n for t, n in consumed if n > planned.get(t, 0)}
         if not short or (short == self._asked_for and state.now_ms < self._ask_again_ms):
             return

@@ -15,13 +15,12 @@ from assignors import KeyRange
 from coop_consumer.config import LogKeys, OnOverdue
 from coop_consumer.core.actions import AbandonLane, EndProcess, HandlerOverdue
 from coop_consumer.core.failure import failure_of
-from coop_consumer.core.lane import RUNNING, Entry, Lane
+from coop_consumer.core.glimpses import running_entries
+from coop_consumer.core.lane import Entry
 from coop_consumer.core.record import Record, facts_of, key_of
 from coop_consumer.errors import HandlerOverdueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from coop_consumer.core.commits import Commits
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.state import MemberState
@@ -53,6 +52,11 @@ class Overdue:
         """How many handlers run for too long, as of the last look."""
         return sum(it.is_reported for it in self._seen.values())
 
+    @property
+    def since(self) -> dict[Record, int]:
+        """Since when records have been seen to run, Unix time, as of the last look."""
+        return {it.record: it.since_ms for it in self._seen.values()}
+
     def next_due_ms(self) -> int | None:
         """When to look again; None: there is nothing to look at."""
         return self._due_ms if self._ending or self.state.lanes.in_use else None
@@ -69,7 +73,7 @@ class Overdue:
         self._due_ms = state.now_ms + max(1, state.config.max_processing_ms // _LOOKS)
         seen, self._seen = self._seen, {}
         with state.lock:  # executors end lanes meanwhile
-            running = list(self._running())
+            running = list(running_entries(state))
         for lane, record in running:
             known = seen.get(lane)
             if known is None or known.record is not record:
@@ -81,25 +85,6 @@ class Overdue:
                 known = known._replace(is_reported=True)
                 self._overdue(lane, record, state.now_ms - known.since_ms)
             self._seen[lane] = known
-
-    def _running(self) -> Iterator[tuple[Entry, Record]]:
-        """What has a running handler, and the record that each is at."""
-        lanes = self.state.lanes
-        waiting = lanes.waiting()
-        for tp in self.state.partitions:
-            for entry in lanes.tables.of(tp).values():
-                single = entry if isinstance(entry, Record) else entry.ahead
-                if single is not None:
-                    if id(single) not in waiting and single._offset in single.tenure.pending:
-                        yield single, single
-                elif isinstance(entry, Lane) and entry.state is RUNNING and entry.begun:
-                    record = entry.current()
-                    if record is not None:
-                        yield entry, record
-        for entry in lanes.given_up:
-            record = entry if isinstance(entry, Record) else entry.at
-            if record is not None:
-                yield entry, record
 
     def _overdue(self, lane: Entry, record: Record, running_ms: int) -> None:
         state, policy = self.state, self.state.config.on_overdue

@@ -464,8 +464,8 @@ class MemberState(OwnRun):
     """All a member knows.
 
     Written by the core (`now_ms`, and `actions` once they are handed out) and `data_loss`
-    (`topics`, `topics_left`). All parts append `actions`. `partition` and `view_of` add partitions
-    and views. Each of the other values names its writers.
+    (`topics`, `topics_left`, `topics_missing`). All parts append `actions`. `partition` and
+    `view_of` add partitions and views. Each of the other values names its writers.
 
     Attributes:
         now_ms: The time of the event that is handled.
@@ -474,6 +474,7 @@ class MemberState(OwnRun):
         record_size: What the log takes of one record.
         topics: Id and number of partitions by name.
         topics_left: Those that this member consumes no more.
+        topics_missing: Those that do not exist now.
         partitions: What it holds, waits for, or leads.
         views: The progress log's partitions, by number, as far as they are read.
         actions: What the event that is handled has brought about so far.
@@ -486,6 +487,7 @@ class MemberState(OwnRun):
     record_size: RecordSize = field(default_factory=RecordSize)
     topics: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     topics_left: set[str] = field(default_factory=set)
+    topics_missing: frozenset[str] = frozenset()
     partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
     views: dict[int, LogView] = field(default_factory=dict)
     actions: list[Action] = field(default_factory=list)

@@ -99,8 +99,8 @@ class Tally:
     """What has happened to a member.
 
     Written by `assignments` (`rebalances`), `commits` (`commit`), `beginning` (`handover`),
-    `pressure` (`held_ms`), `log_reading` (`unreadable`), `work_time` (`child_restarts`), and the
-    core (`flush`, `clients`).
+    `pressure` (`held_ms`), `log_reading` (`unreadable`), `work_time` (`child_restarts`), the core
+    (`flush`, `clients`), and the member's thread (`memory_bytes`).
 
     Attributes:
         topics: By name.
@@ -112,6 +112,7 @@ class Tally:
         unreadable: Records of the progress log that could not be read, by reason.
         child_restarts: Child processes that were started in the place of dead ones.
         clients: The last figures of each of librdkafka's clients, by the client's role.
+        memory_bytes: What the member's process has in memory; 0: not known.
     """
 
     topics: dict[str, TopicTally] = field(default_factory=dict)
@@ -123,6 +124,7 @@ class Tally:
     unreadable: Counter[str] = field(default_factory=Counter)
     child_restarts: int = 0
     clients: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    memory_bytes: int = 0
 
     def of(self, topic: str) -> TopicTally:
         """The tally of a topic, made when first asked for."""

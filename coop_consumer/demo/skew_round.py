@@ -30,8 +30,9 @@ from coop_consumer.status.arrivals import Arrivals
 from coop_consumer.status.load_picture import LoadPicture
 from coop_consumer.status.model import GroupStatus, group_status
 from coop_consumer.status.needs import members_of, needs_of
-from coop_consumer.status.picture import COLOURS, LETTERS, glyphs_for
+from coop_consumer.status.picture import COLOURS, glyphs_for
 from coop_consumer.status.scale import ScaleRules, advise
+from coop_consumer.status.words import LETTERS
 from coop_consumer.worker import Record, Worker
 
 _POLL_S = 0.1

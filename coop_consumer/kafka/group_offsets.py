@@ -103,7 +103,7 @@ class GroupOffsets:
             if refused:
                 self._raise_refused(group, asked.keys() - refused.keys(), refused)
 
-        return self._begin(group, ask)
+        return self.begin(group, ask)
 
     def committed(
         self, group: str, places: Collection[TopicPartition]
@@ -129,7 +129,7 @@ class GroupOffsets:
                 if it.offset >= 0
             }
 
-        return self._begin(group, ask)
+        return self.begin(group, ask)
 
     def close(self) -> None:
         """Close the client; what is under way ends with an error. May be repeated."""
@@ -139,7 +139,8 @@ class GroupOffsets:
         for answer in pending or ():
             _end(answer, BrokerUnreachableError(self._config.bootstrap_servers, "closed meanwhile"))
 
-    def _begin(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def begin(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Ask about a group, again while a failure may pass; its future has errors of ours."""
         answer: Future[T] = Future()
 
         async def asked() -> None:
@@ -148,7 +149,7 @@ class GroupOffsets:
             except CoopConsumerError as error:
                 _end(answer, error)
             except Exception as error:  # noqa: BLE001 - it is the answer
-                reason = self._reason(error, f"group {group}")
+                reason = self._reason(error, f"group {group}" if group else "the brokers")
                 reason.__cause__ = error
                 _end(answer, reason)
 
@@ -197,6 +198,8 @@ class GroupOffsets:
             raise error
         if issubclass(error, _NOT_EMPTY):
             raise GroupInUseError(group, ("one that is alive",))
+        if issubclass(error, kafka_errors.GroupAuthorizationFailedError):
+            raise self._reason(error(), f"group {group}")
         raise self._reason(error(), f"topic {place.topic}", place.topic)
 
     def _reason(self, error: BaseException, where: str, topic: str = "") -> CoopConsumerError:

@@ -31,7 +31,7 @@ from coop_consumer.kafka.own_topics import batch_limit
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import is_of_a_batch, translated
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.tracing import outputs_type
+from coop_consumer.ops.telemetry import outputs_type
 
 log = logging.getLogger(__name__)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PARTITIONS_DEFAULT = 50
+COPIES_DEFAULT = 3
 OWN_PARTITIONS_DEFAULT = 8
 """Of the progress topic of one group: each partition that a transaction writes costs 0.5 ms."""
 MESSAGE_MAX_BYTES = 1_048_588
@@ -348,6 +349,42 @@ def progress_topic_settings(config: Config) -> dict[str, str]:
         "max.message.bytes": str(MESSAGE_MAX_BYTES),
         "message.timestamp.type": BROKERS_TIME,
     }
+
+
+def progress_topic_shape(
+    config: Config, like: TopicShape | None, brokers: int, *, is_own: bool
+) -> TopicShape:
+    """What a progress topic is to be like.
+
+    Args:
+        config: A member's.
+        like: Kafka's own offsets topic; None: it does not exist yet, or may not be seen.
+        brokers: How many the cluster has.
+        is_own: Whether it is that of one group with exactly once, or the shared one.
+    """
+    default = OWN_PARTITIONS_DEFAULT if is_own else PARTITIONS_DEFAULT
+    partitions = default if is_own or like is None else like.partitions
+    replication = like.replication if like else min(COPIES_DEFAULT, brokers)
+    return TopicShape(
+        config.own_progress_log if is_own else config.progress_topic,
+        config.progress_topic_partitions or partitions,
+        config.progress_topic_replication_factor or replication,
+        progress_topic_settings(config),
+    )
+
+
+def changelog_shape(config: Config, source: TopicShape) -> TopicShape:
+    """What the changelog of a topic is to be like.
+
+    Raises:
+        ConfigError: Its name would not be valid.
+    """
+    return TopicShape(
+        config.changelog_for(source.name),
+        source.partitions,
+        config.state_changelog_replication_factor or source.replication,
+        changelog_settings(source.settings),
+    )
 
 
 def changelog_settings(source: Mapping[str, str]) -> dict[str, str]:

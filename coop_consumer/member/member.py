@@ -23,6 +23,7 @@ from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.config import Config, TopicChoice, choice_of
 from coop_consumer.core import events
 from coop_consumer.core.blocked_read import RunId
+from coop_consumer.core.glimpse import Glimpse
 from coop_consumer.core.lanes import KeyLanes
 from coop_consumer.core.member import MemberCore
 from coop_consumer.core.metrics import MemberMetrics
@@ -57,6 +58,7 @@ from coop_consumer.member.group_side import GroupSide
 from coop_consumer.member.hands import Hands
 from coop_consumer.member.identity import Identity
 from coop_consumer.member.inbox import Inbox
+from coop_consumer.member.memory import resident_bytes
 from coop_consumer.member.outage import Outage
 from coop_consumer.member.ports import GroupView
 from coop_consumer.member.pulse import Pulse
@@ -66,6 +68,7 @@ from coop_consumer.planning import PROTOCOL, contract_of, plain_protocol_of
 from offsets import Committed
 
 if TYPE_CHECKING:
+    from coop_consumer.core.lane import Entry
     from coop_consumer.executors import Executor
     from coop_consumer.kafka.committer import EffectsWriter
     from coop_consumer.kafka.transaction_client import TransactedState
@@ -74,6 +77,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_MEMORY_S = 5.0
+"""How often the member looks what its process has in memory."""
 
 
 @dataclass(eq=False, repr=False)
@@ -143,6 +149,7 @@ class MemberRun:
             ended=self.ended,
         )
         self._breath = Breath()
+        self._memory_due_s = 0.0
         self.now_ms = unix_clock()
         self._executor: Executor | None = None
         self._caught_up: CaughtUp | None = None
@@ -320,6 +327,14 @@ class MemberRun:
         """The member's figures. Wait for `ended`, too, as after `snapshot`."""
         return self.inbox.glance(self._core.metrics)
 
+    def glimpse(self) -> Future[Glimpse]:
+        """What runs, failed and is held. Wait for `ended`, too, as after `snapshot`."""
+        return self.inbox.glance(self._core.glimpse)
+
+    def entry_at(self, tp: TopicPartition, offset: int) -> Future[Entry | None]:
+        """What runs there, for `Executor.stack`. Wait for `ended`, too, as after `snapshot`."""
+        return self.inbox.glance(lambda: self._core.glimpses.entry_at(tp, offset))
+
     def assign(self, ranges: Mapping[TopicPartition, tuple[KeyRange, ...]]) -> None:
         """Consume these ranges from now on; for a member that joins no group.
 
@@ -451,6 +466,9 @@ class MemberRun:
         self._outage.step(now_s, answered_s, joining=joining)
         self.pulse.silent_since_s = self._outage.since_s
         self.pulse.step(now_s, core.condition)
+        if now_s >= self._memory_due_s:
+            self._memory_due_s = now_s + _MEMORY_S
+            core.state.tally.memory_bytes = resident_bytes()
         wake_ms = min(core.next_wake_ms(), self._side.due_ms)
         event, after = self.inbox.next(max((wake_ms - self.now_ms()) / 1_000, 0.001))
         decided = core.handle(event, self.now_ms())

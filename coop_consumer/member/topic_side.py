@@ -176,6 +176,11 @@ class TopicSide:
         if self._changed is not None and came.keys() & set(gone):
             self._changed()  # the subscription stays the same
 
+    def on_topic_missing(self, topic: str) -> None:
+        """Let the core know that no plan can have this topic."""
+        patterns = self._watch.choice.patterns
+        self._inbox.tell(events.TopicsKnown({}, patterns=patterns, missing=frozenset({topic})))
+
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         """End the run: it can commit nothing any more."""
         self._inbox.tell(events.LogLost(error))

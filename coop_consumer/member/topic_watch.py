@@ -35,6 +35,9 @@ class TopicListener(Protocol):
     def on_matches_changed(self, came: Mapping[str, TopicFacts], gone: Collection[str]) -> None:
         """Topics have come that match a pattern, or have gone that matched one."""
 
+    def on_topic_missing(self, topic: str) -> None:
+        """This named topic does not exist any more; `on_topics_changed` comes if it does again."""
+
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         """The progress topic is another one; called once, as the last call."""
 
@@ -204,6 +207,7 @@ class TopicWatch:
                 name,
                 extra=self._extra(LogEvent.TOPIC_MISSING, topic=name),
             )
+            self.listener.on_topic_missing(name)
 
     def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:
         facts["group"] = self.group

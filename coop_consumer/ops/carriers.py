@@ -17,7 +17,7 @@ from opentelemetry.propagators.textmap import Setter
 from opentelemetry.trace import Span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from coop_consumer.ops.trace_trouble import report
+from coop_consumer.ops.otel_trouble import report
 
 _between_processes = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
 """A program may set up propagators in one of its processes only; these are the same in all."""

@@ -8,7 +8,7 @@ several clocks, so none is below 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from assignors import WHOLE
 from coop_consumer.ops.samples import Sample
 
 if TYPE_CHECKING:
+    from coop_consumer.errors import CoopConsumerError
     from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
     from coop_consumer.status.scale import ScaleAdvice
     from coop_consumer.status.seen import MemberSeen
@@ -35,6 +36,7 @@ class GroupLook:
         at_s: When it ended, by a clock that only goes forward.
         status: What was seen; None: the look failed.
         advice: How many members it wants; None where `status` is.
+        error: Why the look failed; None: it did not, or the log has a defect of ours.
     """
 
     group: str
@@ -42,6 +44,7 @@ class GroupLook:
     at_s: float
     status: GroupStatus | None = None
     advice: ScaleAdvice | None = None
+    error: CoopConsumerError | None = None
 
 
 def group_samples(look: GroupLook, now_s: float) -> Iterator[Sample]:
@@ -123,7 +126,7 @@ def _whole(status: GroupStatus) -> Iterator[_GroupRow]:
     # While a group rebalances, its coordinator shows of no member what it is.
     is_settled = status.state == _SETTLED
     states = Counter(
-        _state(member, waiting) if is_settled else "joining" for member in status.members
+        state_of(member, waiting) if is_settled else "joining" for member in status.members
     )
     for state in _MEMBER_STATES:
         yield "members", (state,), states[state]
@@ -132,7 +135,13 @@ def _whole(status: GroupStatus) -> Iterator[_GroupRow]:
         yield "log_unreadable", (reason,), count
 
 
-def _state(member: MemberSeen, waiting: set[str]) -> str:
+def state_of(member: MemberSeen, waiting: Collection[str]) -> str:
+    """What a member of a settled group does: one of the values of the label `state`.
+
+    Args:
+        member: The member.
+        waiting: The names of those that wait for ranges.
+    """
     if member.note and not member.capacity:
         return "unreadable"
     if not member.capacity:

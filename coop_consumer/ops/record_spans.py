@@ -10,6 +10,7 @@ Whatever a tracer, a sampler or an exporter raises, the record is processed, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from time import time_ns
@@ -20,10 +21,13 @@ from opentelemetry.propagate import get_global_textmap
 from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import (
     Link,
+    NonRecordingSpan,
     Span,
+    SpanContext,
     SpanKind,
     Status,
     StatusCode,
+    TraceFlags,
     Tracer,
     get_current_span,
     set_span_in_context,
@@ -34,7 +38,7 @@ from coop_consumer.core.key_names import key_text
 from coop_consumer.core.record import Record, headers_of, is_sealed
 from coop_consumer.core.trace import TraceOutcome, trace_of
 from coop_consumer.ops.carriers import Carried, sent_headers, to_child
-from coop_consumer.ops.trace_trouble import report
+from coop_consumer.ops.otel_trouble import report
 from coop_consumer.tracebacks import traceback_of
 
 if TYPE_CHECKING:
@@ -61,6 +65,12 @@ OUTAGE, OUTCOME, FAILED_COUNT = "coop.outage", "coop.outcome", "coop.failed_coun
 """Names of our own."""
 BEGUN = "attempt"
 """The event of an attempt that is not the first, or that begins later than its span."""
+
+
+PARENT = "traceparent"
+_W3C = {PARENT, "tracestate", "baggage"}
+"""Who reads these headers, and no others, reads them as the W3C says."""
+_traceparent = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})").fullmatch
 
 
 class _HeaderGetter(Getter[Headers]):
@@ -185,6 +195,7 @@ class RecordSpans:
         self._of: dict[int, tuple[TopicPartition, str, dict[str, str]]] = {}
         self._propagator = get_global_textmap()
         self._fields = frozenset(self._propagator.fields)
+        self._is_w3c = self._fields == _W3C
 
     # ---- one record ----------------------------------------------------------------------------
 
@@ -286,11 +297,20 @@ class RecordSpans:
 
     def _parent_of(self, record: Record) -> Context | None:
         """The context that a record's headers carry; None: none, and the current one counts."""
-        headers = headers_of(record._message)
-        for name, _ in headers:
+        headers, found = headers_of(record._message), None
+        for name, value in headers:
             if name in self._fields:
-                return self._propagator.extract(headers, get_current(), _GETTER)
-        return None
+                if name != PARENT or not self._is_w3c:
+                    return self._propagator.extract(headers, get_current(), _GETTER)
+                found = value
+        if found is None:
+            return None
+        # Nearly all records carry this alone. To read it by itself takes a third of the time.
+        if (match := _traceparent(found)) is None:
+            return self._propagator.extract(headers, get_current(), _GETTER)
+        trace_id, span_id, flags = (int(digits, 16) for digits in match.groups())
+        parent = SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags))
+        return set_span_in_context(NonRecordingSpan(parent)) if parent.is_valid else None
 
     def _shown(self, record: Record) -> dict[str, str | int | bool]:
         shown: dict[str, str | int | bool] = {OFFSET: record._offset}

@@ -18,11 +18,13 @@ from contextlib import suppress
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from coop_consumer import forks
-from coop_consumer.errors import ConfigError
+from coop_consumer.config.addresses import host_of
+from coop_consumer.errors import ConfigError, CoopConsumerError
 from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ _UNREAD_MS = 30_000
 """A connection whose client takes nothing for so long is cut off by the kernel."""
 _KEEP_ALIVE_S = 75
 _CLOSE_S = 1.0
+_SAMPLE_S = 10.0
 _UVICORNS = ("uvicorn.error", "uvicorn.access")
 
 
@@ -44,6 +47,9 @@ class OpsServer:
         setting: The setting or option that has the address, for errors.
         remedy: How to choose another one, for errors: a clause without a full stop.
         group: Names the thread.
+        middleware: What a request passes on its way to the routes.
+        sample: Called every ten seconds, on another thread, while it serves. What it raises of
+            ours leaves a hole.
         listener: A socket that listens there already; it is closed with the server.
 
     Attributes:
@@ -62,13 +68,15 @@ class OpsServer:
         setting: str,
         remedy: str,
         group: str,
+        middleware: Sequence[Middleware] = (),
+        sample: Callable[[], object] | None = None,
         listener: socket.socket | None = None,
     ) -> None:
         self.listener = _listening(address, setting, remedy) if listener is None else listener
         host, port, *_ = self.listener.getsockname()
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         config = uvicorn.Config(
-            Starlette(routes=list(routes)),
+            Starlette(routes=list(routes), middleware=list(middleware)),
             loop="asyncio",  # else uvloop, if there is one: 10 ms more, and no use here
             lifespan="off",
             ws="none",
@@ -77,6 +85,7 @@ class OpsServer:
             timeout_keep_alive=_KEEP_ALIVE_S,
         )
         self._server = uvicorn.Server(config)
+        self._sample = sample
         self._end: Callable[[], object] = bool  # once it serves: ends that, on any thread
         self._thread = threading.Thread(target=self._run, name=f"coop-ops-{group}", daemon=True)
         self._quiet = _Quiet(self._thread)
@@ -118,15 +127,25 @@ class OpsServer:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None, "asyncio.run makes one"
         self._end = lambda: loop.call_soon_threadsafe(task.cancel)
+        samples = None if self._sample is None else loop.create_task(_samples(self._sample))
         try:
             await self._server.serve(sockets=[self.listener])
         finally:
             self._end = bool
+            if samples is not None:
+                samples.cancel()
             # uvicorn's own end takes 0.2 s, and waits for clients that never read.
             for listener in getattr(self._server, "servers", ()):
                 listener.close()
             for connection in list(self._server.server_state.connections):
                 connection.transport.abort()
+
+
+async def _samples(sample: Callable[[], object]) -> None:
+    while True:
+        with suppress(CoopConsumerError):  # nobody answers: there is no figure
+            await run_in_threadpool(sample)
+        await asyncio.sleep(_SAMPLE_S)
 
 
 class _Quiet(logging.Filter):
@@ -174,8 +193,7 @@ class SharedAnswer:
 
 
 def _listening(address: str, setting: str, remedy: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host, port = host_of(address), address.rpartition(":")[2]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, int(port)), family=family, backlog=_BACKLOG)

@@ -12,14 +12,20 @@ from collections.abc import Callable, Sequence
 from importlib import util
 from typing import TYPE_CHECKING, Protocol
 
+from coop_consumer.config.addresses import host_of
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     import socket
 
+    from starlette.routing import BaseRoute
+
+    from assignors import TopicPartition
     from coop_consumer.config import Config
+    from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.actions import Operator
     from coop_consumer.ops.health import Health
     from coop_consumer.ops.prometheus import Collects
     from coop_consumer.ops.server import OpsServer
@@ -27,8 +33,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SETTING = "ops.address"
-_PACKAGES = ("prometheus_client", "starlette", "uvicorn")
-"""What a server of metrics needs, of the extras `metrics` and `web`."""
+_WEB_PACKAGES = ("jinja2", "starlette", "uvicorn")
+"""What a page needs, of the extra `web`."""
+_PACKAGES = ("prometheus_client", *_WEB_PACKAGES)
+"""What a member's server needs, of the extras `metrics` and `web`."""
 
 
 class PortKeeper(Protocol):
@@ -42,7 +50,7 @@ class PortKeeper(Protocol):
 
 
 def refuse_without_packages(setting: str) -> None:
-    """Raise if a package is missing.
+    """Raise if a package is missing that a server of metrics needs.
 
     Args:
         setting: The setting or option that needs them.
@@ -50,12 +58,21 @@ def refuse_without_packages(setting: str) -> None:
     Raises:
         ConfigError: Names what is missing.
     """
-    missing = [name for name in _PACKAGES if util.find_spec(name) is None]
+    _refuse_without(_PACKAGES, setting, "metrics,web")
+
+
+def refuse_without_web(setting: str) -> None:
+    """The same for a page without metrics."""
+    _refuse_without(_WEB_PACKAGES, setting, "web")
+
+
+def _refuse_without(packages: Sequence[str], setting: str, extras: str) -> None:
+    missing = [name for name in packages if util.find_spec(name) is None]
     if missing:
         raise ConfigError(
             setting,
             f"needs {' and '.join(missing)}, not installed here",
-            "Install the extras that bring it: pip install 'coop-consumer[metrics,web]'",
+            f"Install the extras that bring it: pip install 'coop-consumer[{extras}]'",
         )
 
 
@@ -65,19 +82,25 @@ def served(
     health: Callable[[], Health],
     *,
     figures_of_children: Callable[[], str],
+    operator: Callable[[], Operator],
     ports: PortKeeper | None = None,
+    glimpse: Callable[[], Glimpse],
+    stack: Callable[[TopicPartition, int], str],
 ) -> OpsServer | None:
-    """Serve the member's metrics and probes; None: its configuration has no address for that.
+    """Serve the member's page, metrics and probes; None: its configuration has no address for that.
 
     Args:
         config: The member's.
         metrics: Returns its figures, at any moment.
         health: Returns how it is, at any moment and at once.
         figures_of_children: The directory in which child processes keep theirs; "": there are none.
+        operator: Makes what carries actions out, if they are allowed.
         ports: What keeps the port open between processes, if anything does.
+        glimpse: Returns what it does, at any moment.
+        stack: Returns the stack of a handler, by partition and offset of its record.
 
     Raises:
-        ConfigError: A package is missing, or the address is not free.
+        ConfigError: A package is missing, the address is not free, or its token file has no secret.
     """
     if config.ops_address is None:
         return None
@@ -86,29 +109,62 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
 
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
+    from coop_consumer.ops.guard import Door, guarded_by  # noqa: PLC0415
     from coop_consumer.ops.health_routes import health_routes  # noqa: PLC0415
+    from coop_consumer.ops.history import MemberHistory  # noqa: PLC0415
     from coop_consumer.ops.metrics_route import metrics_route  # noqa: PLC0415
+    from coop_consumer.ops.page.member_routes import (  # noqa: PLC0415
+        MemberInside,
+        member_routes,
+    )
     from coop_consumer.ops.prometheus import Exposition, MemberCollector  # noqa: PLC0415
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
+    from coop_consumer.ops.token_file import TokenFile  # noqa: PLC0415
+
+    path = config.ops_token_file
+    door = Door(
+        host=host_of(config.ops_address),
+        token=None if path is None else TokenFile(path, "ops.token.file"),
+        hosts=config.ops_host_names,
+    )
 
     def others() -> Sequence[Collects]:
         folder = figures_of_children()
         return (ChildFigures(folder), REGISTRY) if folder else (REGISTRY,)
 
+    allows: frozenset[str] = frozenset()
+    acting: Sequence[BaseRoute] = ()
+    if config.ops_allow_actions:
+        from coop_consumer.ops.action_routes import action_routes  # noqa: PLC0415
+        from coop_consumer.ops.page.rendering import environment  # noqa: PLC0415
+
+        acts = operator()
+        allows = frozenset(acts.allows)
+        acting = action_routes(acts, environment(), back_of=lambda _: "/")
+    history = MemberHistory()
     exposition = Exposition(MemberCollector(metrics), others)
     address = config.ops_address
     server = OpsServer(
         address,
-        [metrics_route(exposition), *health_routes(health)],
+        [
+            metrics_route(exposition),
+            *health_routes(health),
+            *member_routes(
+                MemberInside(config, metrics, health, glimpse, stack, history.series), allows=allows
+            ),
+            *acting,
+        ],
         setting=SETTING,
         remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
         group=config.group_id,
+        middleware=guarded_by(door),
+        sample=lambda: history.note(metrics()),
         listener=None if ports is None else ports.kept(address),
     )
     server.start()
     if ports is not None:
         ports.keep(address, server.listener)
     extra = LogEvent.METRICS_SERVED.extra(group=config.group_id)
-    told = "group %s: metrics at http://%s/metrics"
-    log.info(told, config.group_id, server.address, extra=extra)
+    told = "group %s: page at http://%s/, metrics at http://%s/metrics"
+    log.info(told, config.group_id, server.address, server.address, extra=extra)
     return server

@@ -1,8 +1,8 @@
-"""The status as a dict for JSON: stable field names, documented in docs/cli.md. Pure.
+"""Status and advice as dicts for JSON: stable field names, documented in docs/cli.md. Pure.
 
-In: a `GroupStatus`. Out: dicts, lists, text, numbers. Key hashes are whole numbers up to 2**63 - 1,
-beyond what a double holds exactly. Keys of records are text; bytes that are not UTF-8 are escaped.
-Control characters are escaped, too: they would act on the reader's terminal.
+In: a `GroupStatus`, a `ScaleAdvice`. Out: dicts, lists, text, numbers. Key hashes are whole numbers
+up to 2**63 - 1, beyond what a double holds exactly. Keys of records are text; bytes that are not
+UTF-8 are escaped. Control characters are escaped, too: they would act on the reader's terminal.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from coop_consumer.status.load import GroupLoad, KeyWork, MemberWork
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
+from coop_consumer.status.scale import ScaleAdvice
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import commands_for
 from offsets import OffsetRange
@@ -25,6 +26,27 @@ from offsets import OffsetRange
 def as_json(status: GroupStatus) -> dict[str, Any]:
     """The whole status."""
     told: dict[str, Any] = all_printable(_status(status))
+    return told
+
+
+def scale_as_json(status: GroupStatus, advice: ScaleAdvice) -> dict[str, Any]:
+    """How many members a group wants, and why."""
+    told: dict[str, Any] = all_printable(
+        {
+            "members": advice.members,
+            "wanted_members": advice.wanted,
+            "useful_members": advice.useful,
+            "reason": advice.reason,
+            "group": status.group,
+            "at_ms": status.at_ms,
+            "left": advice.left,
+            "arrivals": round(advice.arrivals, 3),
+            "busy_workers": round(advice.busy_workers, 3),
+            "workers": round(advice.workers, 3),
+            "handler_us": advice.handler_us,
+            "is_assumed": advice.is_assumed,
+        }
+    )
     return told
 
 
@@ -82,6 +104,9 @@ def _load(work: MemberWork) -> dict[str, Any]:
         "busy": work.busy,
         "handler_us": work.handler_us or None,
         "finished": work.finished,
+        "p50_us": work.p50_us or None,
+        "p99_us": work.p99_us or None,
+        "memory_bytes": work.memory_bytes or None,
     }
 
 

@@ -112,8 +112,20 @@ def judge_progress_topic(
         if has < least:
             text = f"{setting}={has} is below {least}: a slow reader may miss a record"
             found.append(warn(name, text, alter_command(topic.name, setting, least)))
-    shape = f"{topic.partitions} partitions, kept {_times(topic.replication)}"
+    shape = f"{topic.partitions} partitions, kept {times(topic.replication)}"
     return found or [ok(name, f"compacted, {shape}, min.insync.replicas={topic.min_isr}")]
+
+
+def differing_partitions(topic: TopicShape, named: int | None) -> list[Finding]:
+    """Whether a progress topic has another number of partitions than a setting names."""
+    if not named or topic.partitions == named:
+        return []
+    text = f"has {topic.partitions} partitions, and progress.topic.partitions={named}"
+    remedy = (
+        f"Set progress.topic.partitions={topic.partitions}, or leave it out. The topic keeps its "
+        "number: where a group's progress lies depends on it"
+    )
+    return [warn(f"progress topic {topic.name}", text, remedy)]
 
 
 def _policy(name: str, topic: TopicShape) -> list[Finding]:
@@ -131,7 +143,7 @@ def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int)
     alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config min.insync.replicas"
     due = min(like.replication, brokers) if like else min(3, brokers)
     if topic.replication < due:
-        text = f"kept {_times(topic.replication)}, while committed offsets are kept {_times(due)}"
+        text = f"kept {times(topic.replication)}, while committed offsets are kept {times(due)}"
         found.append(warn(name, text, "Reassign it to more brokers (kafka-reassign-partitions.sh)"))
     if topic.replication > 1 and topic.min_isr >= topic.replication:
         text = f"min.insync.replicas={topic.min_isr} of {topic.replication}: no broker may fail"
@@ -180,9 +192,7 @@ def judge_dead_letters(
     check = f"dead-letter topic {name}"
     if letters is None:
         text = f"does not exist: records of {topic.name} that fail for good wait until it does"
-        settings = {k: v for k, v in topic.settings.items() if k == "max.message.bytes"}
-        shape = TopicShape(name, topic.partitions, topic.replication, _with_room(settings))
-        return [warn(check, text, create_command(bootstrap, shape))]
+        return [warn(check, text, create_command(bootstrap, letters_shape(topic, name)))]
     due = int(_with_room(topic.settings).get("max.message.bytes", 0))
     limit = int(letters.settings.get("max.message.bytes", due))
     if limit >= due:
@@ -193,6 +203,37 @@ def judge_dead_letters(
         "holds its key back"
     )
     return [warn(check, text, alter_command(name, "max.message.bytes", due))]
+
+
+def letters_shape(topic: TopicShape, name: str) -> TopicShape:
+    """What a dead-letter topic of this name must be like, to take every record of a topic."""
+    settings = {k: v for k, v in topic.settings.items() if k == "max.message.bytes"}
+    return TopicShape(name, topic.partitions, topic.replication, _with_room(settings))
+
+
+def judge_changelog(log: TopicShape, wanted: TopicShape) -> list[Finding]:
+    """Whether a changelog can hold the keyed state of its topic.
+
+    Args:
+        log: The changelog.
+        wanted: What we would have made.
+    """
+    check, found = f"changelog {log.name}", []
+    policy = log.settings.get("cleanup.policy", "compact")
+    if policy != "compact":
+        text = f"cleanup.policy={policy}: state that rests would be deleted"
+        found.append(fail(check, text, alter_command(log.name, "cleanup.policy", "compact")))
+    if log.partitions < wanted.partitions:
+        text = f"has {log.partitions} partitions, and its topic {wanted.partitions}"
+        more = f"kafka-topics.sh --alter --topic {log.name} --partitions {wanted.partitions}"
+        remedy = f"{more} (members do it, too, if their user may)"
+        found.append(fail(check, text, remedy))
+    if 0 < log.replication < wanted.replication:
+        text = f"kept {times(log.replication)}, and its topic {times(wanted.replication)}"
+        remedy = "Reassign it to more brokers (kafka-reassign-partitions.sh)"
+        found.append(warn(check, text, remedy))
+    found += judge_writing(check, log, int(wanted.settings["max.message.bytes"]))
+    return found or [ok(check, f"{log.partitions} partitions, kept {times(log.replication)}")]
 
 
 def _with_room(settings: Mapping[str, str]) -> dict[str, str]:
@@ -250,5 +291,11 @@ def create_command(bootstrap: str, topic: TopicShape) -> str:
     )
 
 
-def _times(copies: int) -> str:
+def delete_command(bootstrap: str, topic: str) -> str:
+    """The command by which an operator deletes a topic."""
+    return f"kafka-topics.sh --bootstrap-server {bootstrap} --delete --topic {topic}"
+
+
+def times(copies: int) -> str:
+    """How often something is kept, in words."""
     return "once" if copies == 1 else f"{copies} times"

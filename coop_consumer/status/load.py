@@ -19,6 +19,7 @@ _PER_MILLE = 1_000
 _WORKERS_MAX = 1_000_000
 _HANDLER_US_MAX = 24 * 3_600_000_000
 _FINISHED_MAX = 10**9
+_MEMORY_MAX = 2**50
 _WEIGHT_MAX = 10**18
 _KEY_CHARS_MAX = 40
 _SPAN_MIN = 64
@@ -39,6 +40,9 @@ class MemberWork:
         busy: Which part of their time handlers take, 0 to 1.
         handler_us: Mean time of a handler in microseconds; 0: not known.
         finished: Records that it finishes a second.
+        p50_us: The time that half of its handlers do not exceed, in microseconds; 0: not known.
+        p99_us: The same for 99 of 100 handlers.
+        memory_bytes: What its process has in memory; 0: not known.
     """
 
     member: str
@@ -47,6 +51,9 @@ class MemberWork:
     busy: float
     handler_us: int
     finished: int
+    p50_us: int = 0
+    p99_us: int = 0
+    memory_bytes: int = 0
 
     @property
     def is_measured(self) -> bool:
@@ -237,6 +244,9 @@ def _work(name: str, record: LoadRecord) -> MemberWork:
         _cut(record.busy, _PER_MILLE) / _PER_MILLE,
         _cut(record.handler_us, _HANDLER_US_MAX),
         _cut(record.finished, _FINISHED_MAX),
+        _cut(record.p50_us, _HANDLER_US_MAX),
+        _cut(record.p99_us, _HANDLER_US_MAX),
+        _cut(record.memory_bytes, _MEMORY_MAX),
     )
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coop_consumer.status.load import GroupLoad, KeyWork, MemberWork
+from coop_consumer.status.words import handler_time
 
 CELLS = 20
 """The length of a bar."""
@@ -72,7 +73,7 @@ class LoadPicture:
                 Text(self._bar(work), colour),
                 f"{work.busy * 100:.0f} %",
                 f"{work.finished:,}",
-                _time(work.handler_us),
+                handler_time(work.handler_us),
             )
         return table
 
@@ -88,15 +89,3 @@ class LoadPicture:
         if key.share < _HOT:
             return Text(text, _QUIET)
         return Text(f"{text}, and runs on one worker", _WARNING)
-
-
-def _time(us: int) -> str:
-    """A handler's time, for people.
-
-    >>> [_time(us) for us in (0, 30, 4_980, 61_000, 2_500_000)]
-    ['', '30 µs', '5.0 ms', '61 ms', '2.5 s']
-    """
-    for limit, unit in ((1_000_000, "s"), (1_000, "ms")):
-        if us >= limit:
-            return f"{us / limit:.{1 if us < 10 * limit else 0}f} {unit}"
-    return f"{us} µs" if us else ""

@@ -39,7 +39,7 @@ from offsets import (
     newest_epoch,
 )
 
-_SETTLED = "Stable"
+SETTLED = "Stable"
 """The coordinator's word for a group whose members all have their assignment."""
 
 
@@ -438,7 +438,7 @@ def _warnings(
         for reason, count in sorted(seen.unreadable.items())
     ]
     for partition in shown:
-        found += _partition_warnings(partition, is_settled=seen.state == _SETTLED)
+        found += _partition_warnings(partition, is_settled=seen.state == SETTLED)
         if partition.is_forgotten:
             place = "--to", "earliest", "--partition", partition.tp
             reset = command("reset", seen.group, *place, options=options)
@@ -447,20 +447,32 @@ def _warnings(
                 "log still has its progress, and the next member continues from there. To begin "
                 f"again instead, run: {reset}"
             )
-        found += [
-            f"{partition.tp}: {member} holds {unfinished} unfinished records, as many as it may "
-            "(max.num.ranges.held, 92), and takes no further ones until a tenth of them is done"
-            for member, unfinished in partition.walled
-        ]
+        found += [walled_warning(partition.tp, *walled) for walled in partition.walled]
     return found
+
+
+def walled_warning(tp: TopicPartition, member: str, unfinished: int) -> str:
+    """The warning about a member at the wall."""
+    return (
+        f"{tp}: {member} holds {unfinished} unfinished records, as many as it may "
+        "(max.num.ranges.held, 92), and takes no further ones until a tenth of them is done"
+    )
+
+
+def unowned_warning(tp: TopicPartition, unowned: Sequence[KeyRange]) -> str:
+    """The warning about ranges that a settled group has assigned to nobody."""
+    ranges = ", ".join(map(str, unowned[:3]))
+    return f"{tp}: assigned to nobody: {ranges}"
 
 
 def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list[str]:
     found = []
     tp, stable = partition.tp, partition.stable
     if partition.meaning is Meaning.DECIDED:
-        tag, _ = Committed(0, partition.metadata).tagged
+        known = Committed(0, partition.metadata)
+        tag, _ = known.tagged
         who = "someone else" if tag is None else "the group, when it had another guarantee,"
+        who = "`coop-consumer gc`" if known.retirement else who
         found.append(
             f"{tp}: {who} committed offset {partition.committed}; the next member that "
             f"starts takes it over as epoch {partition.next_epoch}"
@@ -477,6 +489,5 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     if stable is not None and stable < partition.begin:
         found.append(f"{tp}: offsets [{stable}-{partition.begin - 1}] are gone from the topic")
     if is_settled and partition.unowned:
-        ranges = ", ".join(map(str, partition.unowned[:3]))
-        found.append(f"{tp}: assigned to nobody: {ranges}")
+        found.append(unowned_warning(tp, partition.unowned))
     return found

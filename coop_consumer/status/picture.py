@@ -8,10 +8,9 @@ set of plain ASCII for terminals that know no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle, groupby
-from string import ascii_lowercase, ascii_uppercase
 
 from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType, RenderResult
 from rich.table import Table
@@ -19,19 +18,27 @@ from rich.text import Text
 
 from assignors import KEY_HASH_MAX
 from coop_consumer.core.policies import NAMES
-from coop_consumer.plain_text import printable, shortened
+from coop_consumer.plain_text import printable
 from coop_consumer.status.load_picture import LoadPicture
 from coop_consumer.status.model import (
     GroupStatus,
     PartitionStatus,
     PendingHandover,
-    RangeOwner,
     RecordStatus,
 )
-from coop_consumer.status.standing import RecordState, commands_for
-from offsets import RangeProgress
+from coop_consumer.status.standing import commands_for
+from coop_consumer.status.words import (
+    LETTERS,
+    count,
+    facts_of,
+    key_text,
+    owner_at,
+    percent,
+    share_done,
+    short,
+    span,
+)
 
-LETTERS = ascii_uppercase + ascii_lowercase
 COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "white")
 BAD, WARNING, QUIET = "bold red", "yellow", "bright_black"
 NOBODY = " "
@@ -145,14 +152,14 @@ class _Drawing:
         state_style = "green" if status.state.lower() == "stable" else WARNING
         text = Text.assemble(("group ", QUIET), (self._shown(status.group), "bold"), "  ")
         text.append(self._shown(status.state), state_style)
-        text.append(f"  {_count(len(status.members), 'member')}", QUIET)
+        text.append(f"  {count(len(status.members), 'member')}", QUIET)
         text.append(f"  {status.guarantee.replace('_', ' ')}", QUIET)
         parked = sum(len(partition.parked) for partition in status.partitions)
         if parked:
-            text.append(f"  {self.glyphs.parked} {_count(parked, 'record')} parked", BAD)
+            text.append(f"  {self.glyphs.parked} {count(parked, 'record')} parked", BAD)
         handovers = sum(len(partition.handovers) for partition in status.partitions)
         if handovers:
-            text.append(f"  {self.glyphs.waiting} {_count(handovers, 'handover')}", WARNING)
+            text.append(f"  {self.glyphs.waiting} {count(handovers, 'handover')}", WARNING)
         return text
 
     def ruler(self) -> Text:
@@ -204,23 +211,23 @@ class _Drawing:
         left = partition.remaining
         if left.records == 0:
             return "caught up"
-        return f"{'' if left.is_exact else 'about '}{_short(left.records)} left"
+        return f"{'' if left.is_exact else 'about '}{short(left.records)} left"
 
     def _cells(self, partition: PartitionStatus) -> Iterator[tuple[int, str | None, float]]:
         """For each column: its owner and the share done of its slice, since the epoch began."""
-        shares = [(piece.range.hi, _share_done(piece, partition)) for piece in partition.progress]
+        shares = [(piece.range.hi, share_done(piece, partition)) for piece in partition.progress]
         at = 0
         for i in range(self.cells):
             middle = self._hash_at(i)
             while shares[at][0] < middle:
                 at += 1
-            yield i, _owner_at(partition.owners, middle), shares[at][1]
+            yield i, owner_at(partition.owners, middle), shares[at][1]
 
     def _owner_cells(self, partition: PartitionStatus) -> Iterator[tuple[str | None, bool]]:
         waits = [key_range for h in partition.handovers for key_range in h.ranges]
         for i in range(self.cells):
             middle = self._hash_at(i)
-            owner = _owner_at(partition.owners, middle)
+            owner = owner_at(partition.owners, middle)
             yield owner, any(middle in key_range for key_range in waits)
 
     def _marks(self, partition: PartitionStatus) -> Mapping[int, tuple[str, str]]:
@@ -363,52 +370,19 @@ class _Drawing:
         facts = [self._shown(key_text(record))]
         if holds:
             facts.append("holds the stable offset")
-        facts += self._facts_of(record)
+        facts += facts_of(record, self.status.at_ms, self._member, self._shown)
         if record.member:
             facts.append(f"at {self._letter(record.member)} ({self._shown(record.host)})")
         place = (f"{partition.tp} offset {record.offset}", style)
         return mark, Text.assemble(place, ": " + ", ".join(facts)), style
 
-    def _facts_of(self, record: RecordStatus) -> Iterator[str]:
-        now = self.status.at_ms
-        if record.timestamp_ms >= 0:
-            yield f"produced {_ago(now - record.timestamp_ms)}"
-        if record.is_overdue:
-            yield f"its handler runs{self._since(record)}, longer than max.processing.ms allows"
-            yield "on.overdue decides, its member's log has its stack"
-            return
-        if record.standing is not RecordState.UNTOLD:
-            yield self._standing(record)
-        if record.attempts:
-            yield f"failing for {_span(now - record.since_ms)}"
-            yield self._shown(record.error)
-
-    def _standing(self, record: RecordStatus) -> str:
-        holder = self._member(record.behind) if record.behind else "another member"
-        span, tries = self._since(record), _count(record.attempts, "attempt")
-        return {
-            RecordState.PARKED: f"parked after {tries}",
-            RecordState.BACKING_OFF: f"backs off after {tries}",
-            RecordState.RETRYING: f"failed {_count(record.attempts, 'time')}, is tried again",
-            RecordState.RUNNING: f"its handler runs{span}",
-            RecordState.QUEUED: f"waits{span} for a worker",
-            RecordState.WAITING: f"waits{span} for its range, which {holder} still holds",
-            RecordState.PAUSED: f"its partition is paused{span}",
-            RecordState.HELD_BACK: f"held back{span}, as most of what its member runs fails alike",
-            RecordState.UNOWNED: "nobody owns its key",
-        }[record.standing]
-
-    def _since(self, record: RecordStatus) -> str:
-        since_ms = record.standing_since_ms
-        return f" for {_span(self.status.at_ms - since_ms)}" if since_ms else ""
-
     def _handover(self, partition: PartitionStatus, handover: PendingHandover) -> str:
         share = sum(r.size for r in handover.ranges) / (KEY_HASH_MAX + 1)
         waiting, holder = self._letter(handover.waiting), self._member(handover.holder)
-        text = f"{partition.tp}: {waiting} waits for {holder}, {_share(share)} of the keys"
+        text = f"{partition.tp}: {waiting} waits for {holder}, {percent(share)} of the keys"
         if not handover.since_ms:
             return text
-        return f"{text}, since {_span(self.status.at_ms - handover.since_ms)}"
+        return f"{text}, since {span(self.status.at_ms - handover.since_ms)}"
 
     def _member(self, name: str) -> str:
         return self.letters.get(name) or f"{self._shown(name)} (gone)"
@@ -435,8 +409,8 @@ class _Drawing:
                 Text(self._letter(member.name), self._colour(member.name)),
                 Text(self._shown(member.name)),
                 Text(self._shown(member.host), QUIET),
-                _count(member.capacity, "worker") if member.capacity else "plain",
-                _count(ranges, "range"),
+                count(member.capacity, "worker") if member.capacity else "plain",
+                count(ranges, "range"),
                 "lead" if member.leads else "",
             )
         yield Text()
@@ -447,65 +421,3 @@ class _Drawing:
         empty, full = self.glyphs.shades[0], self.glyphs.shades[-1]
         load, letters = self.status.load, self.letters
         yield from LoadPicture(load, letters, self.colours, full, empty, self._shown).lines()
-
-
-def _share_done(piece: RangeProgress, partition: PartitionStatus) -> float:
-    """How much of a slice is done, of all it had to do since the epoch began; 1 only for all."""
-    readable = partition.end - partition.hidden
-    if piece.stable >= readable:
-        return 1.0
-    gaps = sum(gap.last - gap.first + 1 for gap in piece.gaps)
-    done = piece.stable - partition.floor + gaps
-    return max(done, 0) / (readable - partition.floor + 1)
-
-
-def _owner_at(owners: Iterable[RangeOwner], key_hash: int) -> str | None:
-    return next((owner.member for owner in owners if key_hash in owner.range), None)
-
-
-def key_text(record: RecordStatus) -> str:
-    """A record's key as a person reads it: short, printable, and never like the lack of one."""
-    if not record.is_read:
-        return "key not read"
-    if record.key is None:
-        return "no key"
-    text = printable(record.key.decode("utf-8", "backslashreplace"))
-    return f"key {shortened(text, 40)}" if text else 'key ""'
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _share(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.01 else "under 1%"
-
-
-def _short(number: int) -> str:
-    """A number in at most five characters.
-
-    >>> [_short(n) for n in (999, 12_345, 9_876_543, 4_000_000_000)]
-    ['999', '12.3k', '9.9M', '4.0G']
-    """
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if number >= limit:
-            return f"{number / (1e3 if unit == 'k' else limit):.1f}{unit}"
-    return str(number)
-
-
-def _span(ms: int) -> str:
-    """A length of time in its two largest units.
-
-    >>> [_span(ms) for ms in (400, 61_000, 3_700_000, 90_000_000)]
-    ['0 s', '1 min 1 s', '1 h 1 min', '1 d 1 h']
-    """
-    seconds = max(ms, 0) // 1_000
-    units = [("d", seconds // 86_400), ("h", seconds // 3_600 % 24), ("min", seconds // 60 % 60)]
-    parts = [*units, ("s", seconds % 60)]
-    first = next((i for i, (_, amount) in enumerate(parts) if amount), len(parts) - 1)
-    shown = parts[first : first + 2]
-    return " ".join(f"{n} {unit}" for i, (unit, n) in enumerate(shown) if n or not i)
-
-
-def _ago(ms: int) -> str:
-    return f"{_span(ms)} ago"

@@ -206,7 +206,9 @@ def test_a_record_that_fails_in_a_batch_has_a_span_of_its_own_over_its_attempts(
 
 
 @of_each_batch
-def test_a_batch_that_is_not_sampled_reads_no_headers(style: tuple[type[Worker], str]) -> None:
+def test_a_batch_that_is_not_sampled_tells_those_behind_it_so(
+    style: tuple[type[Worker], str],
+) -> None:
     spans = SpansInMemory(ALWAYS_OFF)
     with crew_of(style, spans, batch_max_records=2) as crew:
         crew.executor.pause(True)

@@ -119,6 +119,7 @@ def test_the_twin_of_a_static_member_takes_its_place(job: Callable[..., Job], st
     assert first.end() == ExitCode.CONFLICT, first.printed
     assert "another process has joined under this name" in first.printed
     assert "Give every running process a name of its own" in first.printed
+    assert "joining again" not in first.printed
     orders.produce(["a"])
     twin.wait_for("done 1 in ")
     twin.interrupt()

@@ -17,11 +17,12 @@ from click.testing import CliRunner, Result
 
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer import cli
+from coop_consumer.admin.deciding import refuse_unknown
 from coop_consumer.admin.target import Target
 from coop_consumer.broker import DetachedBroker
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
-from coop_consumer.cli.decide import _Choice, _refuse_unknown
+from coop_consumer.cli.decide import _Choice
 from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.run import OPS_ADDRESS, run
@@ -452,8 +453,8 @@ def test_no_record_of_a_group_that_nobody_knows_is_said_to_be_done() -> None:
     place = TopicPartition("orders", 0)
     seen = PartitionSeen(place, bytes(16), 0, 9, None, log.partition(bytes(16), 0))
     with pytest.raises(GroupMissingError, match="group g: does not exist"):
-        _refuse_unknown(GroupSeen("g", "Dead", "", (), (seen,), {}, 0))
-    _refuse_unknown(
+        refuse_unknown(GroupSeen("g", "Dead", "", (), (seen,), {}, 0))
+    refuse_unknown(
         GroupSeen("g", "Empty", "", (), (seen,), {}, 0, topics_committed=frozenset({"orders"}))
     )
 

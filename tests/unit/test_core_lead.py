@@ -254,6 +254,19 @@ def test_a_plan_lacks_nothing_of_a_topic_that_the_member_has_left() -> None:
     assert member.told(actions.Rejoin) == []
 
 
+def test_a_plan_lacks_nothing_of_a_topic_that_does_not_exist_until_it_does_again() -> None:
+    member = TableMember()
+    member.tell(events.TopicsKnown({"u": (bytes(16), 5)}))
+    member.tell(events.TopicsKnown({}, missing=frozenset({"u"})))
+    member.assign(WHOLE, planned=1)
+    member.after(600_000)
+    assert member.told(actions.Rejoin) == []
+    member.tell(events.TopicsKnown({"u": (bytes(16), 5)}))
+    member.assign(WHOLE, planned=1)
+    told = [action.reason for action in member.told(actions.Rejoin)]
+    assert told == ["topic u has 5 partitions, and the plan 1"]
+
+
 def test_whoever_does_not_lead_leaves_new_partitions_to_the_lead() -> None:
     member = TableMember()
     member.tell(events.TopicsKnown({"t": (TOPIC_ID, 3)}))

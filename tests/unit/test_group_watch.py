@@ -48,14 +48,14 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Course], Any]:
     """A watch whose looks take this course."""
 
     @contextmanager
-    def watching(course: Course) -> Iterator[GroupWatch]:
+    def watching(course: Course, **how: Any) -> Iterator[GroupWatch]:
         @contextmanager
         def inspector(_: Config) -> Iterator[None]:
             yield
 
         monkeypatch.setattr(group_watch, "Inspector", inspector)
         monkeypatch.setattr(group_watch, "Advisor", lambda *_, **__: course)
-        watch = GroupWatch(config(), (), every_s=0.001)
+        watch = GroupWatch(config(), (), **{"every_s": 0.001, **how})
         watch.start()
         try:
             yield watch
@@ -111,6 +111,25 @@ def test_a_defect_in_a_look_is_no_end_either(
 
     assert "it is looked at anew" in caplog.text
     caplog.clear()
+
+
+def test_each_look_is_noticed_with_its_error(watched: Callable[..., Any]) -> None:
+    noticed: list[Any] = []
+    with watched(Course(AWAY, SEEN), noticed=noticed.append):
+        eventually(lambda: len(noticed) > 2)
+
+    assert [(it.error, it.status) for it in noticed[:2]] == [(AWAY, None), (None, SEEN[0])]
+
+
+def test_a_look_that_is_far_away_comes_at_once_if_somebody_asks(
+    watched: Callable[..., Any],
+) -> None:
+    course = Course(SEEN)
+    with watched(course, every_s=lambda: 3_600.0) as watch:
+        assert watch.looked.wait(WAIT_S)
+        before = course.count
+        watch.look_soon()
+        eventually(lambda: course.count > before)
 
 
 class Idle:

@@ -12,6 +12,7 @@ from coop_consumer.core.histogram import (
     WAIT_S,
     Durations,
     Histogram,
+    added_up,
 )
 
 
@@ -22,6 +23,34 @@ def test_an_observation_lies_in_the_bucket_that_its_bound_closes() -> None:
 
     assert histogram.now() == Durations((0.1, 1.0), (2, 2, 1), pytest.approx(2.36))
     assert histogram.now().count == 5
+
+
+def test_quantiles_lie_in_their_buckets_and_nothing_lies_above_the_highest_bound() -> None:
+    histogram = Histogram((0.1, 1.0, 5.0))
+    assert histogram.now().quantile(0.99) == 0.0
+    histogram.observe(0.5, 98)
+    histogram.observe(3.0, 1)
+    histogram.observe(60.0, 1)
+
+    found = histogram.now()
+    assert 0.1 < found.quantile(0.5) <= 1.0
+    assert found.quantile(0.98) == 1.0
+    assert 1.0 < found.quantile(0.99) <= 5.0
+    assert found.quantile(1.0) == 5.0
+
+
+def test_what_came_since_a_moment_is_what_is_more_and_histograms_add_up() -> None:
+    histogram = Histogram((0.1, 1.0))
+    histogram.observe(0.05)
+    before = histogram.now()
+    histogram.observe(0.5, 2)
+
+    assert histogram.now().since(before).counts == (0, 2, 0)
+    assert histogram.now().since(None) == histogram.now()
+    both = added_up([before, histogram.now()])
+    assert both is not None
+    assert both.counts == (2, 2, 0)
+    assert added_up([]) is None
 
 
 def test_an_observation_stands_for_as_many_as_it_says() -> None:

@@ -94,6 +94,9 @@ PAIRS: list[tuple[Key, Value]] = [
                 HeavyKey(TOPIC_ID, 3, 0, 40, None),
                 HeavyKey(TOPIC_ID, 3, 1, 40, b""),
             ),
+            p50_us=4_000,
+            p99_us=48_000,
+            memory_bytes=70 * 2**20,
         ),
     ),
 ]
@@ -237,3 +240,10 @@ def test_where_records_are_short_what_is_for_people_gives_way() -> None:
     assert short.doings == ()
     assert short.facts == record.facts
     assert len(encode_value(short)) <= 200
+
+
+def test_a_load_of_a_version_before_the_quantiles_is_read_without_them() -> None:
+    load = LoadRecord(1, 2, 3, 4, 5, 6)
+    with_zeros = encode_value(load)
+    assert with_zeros.endswith(b"\0\0\0")
+    assert decode_value(LoadKey("g", "m"), with_zeros[:-3]) == load

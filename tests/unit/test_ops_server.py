@@ -15,8 +15,10 @@ from dataclasses import replace
 import pytest
 
 from coop_consumer.config import Config
+from coop_consumer.core.glimpse import Glimpse
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
+from coop_consumer.ops.actions import Operator
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.health_routes import health_routes
 from coop_consumer.ops.metrics_route import metrics_route
@@ -52,6 +54,23 @@ def serving(
         yield server
     finally:
         server.close()
+
+
+def nobody() -> Operator:
+    raise AssertionError("actions are not allowed")
+
+
+def serve(parsed: Config) -> OpsServer | None:
+    """What a member with this configuration serves."""
+    return served(
+        parsed,
+        full,
+        lambda: BEGUN,
+        figures_of_children=str,
+        operator=nobody,
+        glimpse=Glimpse,
+        stack=lambda *_: "",
+    )
 
 
 def get(server: OpsServer, path: str = "/metrics", method: str = "GET") -> tuple[int, bytes]:
@@ -207,16 +226,14 @@ def config(**more: object) -> Config:
 
 
 def test_without_an_address_nothing_is_served() -> None:
-    assert served(config(), full, lambda: BEGUN, figures_of_children=str) is None
+    assert serve(config()) is None
 
 
 def test_absent_packages_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("prometheus_client", "uvicorn"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError) as raised:
-        served(
-            config(**{"ops.address": "127.0.0.1:0"}), full, lambda: BEGUN, figures_of_children=str
-        )
+        serve(config(**{"ops.address": "127.0.0.1:0"}))
 
     text = str(raised.value)
     assert "needs prometheus_client and uvicorn" in text

@@ -138,6 +138,9 @@ def test_json_has_the_load_of_each_member_and_the_heavy_keys() -> None:
             "busy": 0.62,
             "handler_us": 4_980,
             "finished": 1_210,
+            "p50_us": None,
+            "p99_us": None,
+            "memory_bytes": None,
         },
         None,
     ]

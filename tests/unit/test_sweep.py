@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement, islice
 import pytest
 
 from assignors import WHOLE
-from coop_consumer.admin.remains import Census
+from coop_consumer.admin.remains import Inventory
 from coop_consumer.admin.sweep import Sweep, SweepState
 from coop_consumer.core import actions, events
 from offsets import (
@@ -398,17 +398,17 @@ def test_what_a_topic_with_more_partitions_than_before_has_elsewhere_retires_not
 
 
 def test_the_census_tells_what_each_group_has_and_when_it_wrote_last() -> None:
-    census = Census()
+    inventory = Inventory()
     policy = PolicyKey("group", "b"), PolicyRecord({"accept.individual.commit": "false"})
     topics = PolicyKey("topic", "t"), PolicyRecord({"accept.range.fetch": "false"})
-    census.take("log", 0, record(0, *announced("m1", "a"), timestamp_ms=5))
-    census.take("log", 1, record(0, *announced("m1", "a"), timestamp_ms=7))
-    census.take("log", 1, record(1, AnnounceKey("a", "m1"), None, timestamp_ms=99))
-    census.take("log", 0, record(1, *policy, timestamp_ms=99))
-    census.take("log", 0, record(2, *topics, timestamp_ms=99))
-    census.take("log-b", 0, record(0, *announced("m1", "b"), timestamp_ms=9))
-    census.take("log", 0, LogRecord(3, b"\x01\xff", b"garbage", 99))
-    found = {(it.group, it.topic): it for it in census.remains()}
+    inventory.take("log", 0, record(0, *announced("m1", "a"), timestamp_ms=5))
+    inventory.take("log", 1, record(0, *announced("m1", "a"), timestamp_ms=7))
+    inventory.take("log", 1, record(1, AnnounceKey("a", "m1"), None, timestamp_ms=99))
+    inventory.take("log", 0, record(1, *policy, timestamp_ms=99))
+    inventory.take("log", 0, record(2, *topics, timestamp_ms=99))
+    inventory.take("log-b", 0, record(0, *announced("m1", "b"), timestamp_ms=9))
+    inventory.take("log", 0, LogRecord(3, b"\x01\xff", b"garbage", 99))
+    found = {(it.group, it.topic): it for it in inventory.remains()}
     assert list(found) == [("a", "log"), ("b", "log"), ("b", "log-b")]
     a, with_policy, b = found.values()
     assert (a.records, a.keys, a.last_ms) == (3, 1, 7), "a tombstone is no sign of life"
@@ -417,4 +417,4 @@ def test_the_census_tells_what_each_group_has_and_when_it_wrote_last() -> None:
     )
     assert (with_policy.keys, with_policy.last_ms) == (0, 0), "nor is a person's word"
     assert (b.keys, b.last_ms) == (1, 9)
-    assert dict(census.unreadable) == {"corrupt key": 1}
+    assert dict(inventory.unreadable) == {"corrupt key": 1}

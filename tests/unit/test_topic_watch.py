@@ -23,6 +23,7 @@ class Table:
         self.looks: list[set[str]] = []
         self.changes: list[Mapping[str, TopicFacts]] = []
         self.lost: list[ProgressLogLostError] = []
+        self.missing: list[str] = []
         self.matches: list[tuple[set[str], set[str]]] = []
         self.now_ms = 0
         self.watch = TopicWatch(
@@ -44,6 +45,9 @@ class Table:
 
     def on_matches_changed(self, came: Mapping[str, TopicFacts], gone: Collection[str]) -> None:
         self.matches.append((set(came), set(gone)))
+
+    def on_topic_missing(self, topic: str) -> None:
+        self.missing.append(topic)
 
     def on_progress_lost(self, error: ProgressLogLostError) -> None:
         self.lost.append(error)
@@ -116,7 +120,7 @@ def test_a_deleted_topic_is_named_once_and_told_when_it_is_there_again(
 ) -> None:
     for _ in range(3):
         table.see(None)
-    assert table.changes == []
+    assert (table.changes, table.missing) == ([], ["orders"])
     table.see(NEW)
     assert table.changes == [{"orders": NEW}]
     assert [r.message.partition(".")[0] for r in caplog.records] == [

@@ -255,7 +255,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         """Forget the generation: the broker no longer counts on this member in it."""
         super().reset_generation(member_id)
-        self.lose(_EVICTED if member_id == UNKNOWN_MEMBER_ID else _LEFT_BEHIND)
+        reason = _EVICTED if member_id == UNKNOWN_MEMBER_ID else _LEFT_BEHIND
+        self.lose(f"{reason}; joining again")
         self._wake()
 
     def _handle_metadata_update(self, cluster: Any) -> None:

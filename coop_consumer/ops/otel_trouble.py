@@ -19,13 +19,13 @@ _due_s = 0.0
 
 
 def report(error: Exception) -> None:
-    """Say that something of a trace could not be made, if nobody has said so of late."""
+    """Say that OpenTelemetry has raised something, if nobody has said so of late."""
     global _due_s  # noqa: PLW0603 - one line for all members of the process
     with _lock:
         now_s = monotonic()
         if now_s < _due_s:
             return
         _due_s = now_s + _REPORT_S
-    told = "spans of records cannot be made or ended (%s); the records are processed all the same"
-    extra = LogEvent.TRACING_FAILED.extra(error=error)
+    told = "OpenTelemetry has raised %s: spans or metrics are missing; records are processed on"
+    extra = LogEvent.OTEL_FAILED.extra(error=error)
     log.warning(told, type(error).__name__, exc_info=error, extra=extra)

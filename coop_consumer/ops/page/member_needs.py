@@ -1,0 +1,186 @@
+"""What needs a person at one member, as far as it knows. Pure.
+
+In: how the member is, what it counts, a glimpse. Out: `Needs`. What it waits for and why it is not
+ready comes from its `Health`. Parked and failing records are those that it holds itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from coop_consumer.ops.health import NotReady, ready
+from coop_consumer.ops.page.needs import (
+    REMEDIES,
+    Need,
+    NeedKind,
+    Needs,
+    Urgency,
+    decisions,
+    look_at,
+    sorted_needs,
+    title_of,
+)
+from coop_consumer.ops.page.shown import error_shown
+from coop_consumer.plain_text import command
+from coop_consumer.status.standing import Command, is_overdue
+from coop_consumer.status.words import count, span
+
+if TYPE_CHECKING:
+    from coop_consumer.core.glimpse import FailedRecord, Glimpse
+    from coop_consumer.core.metrics import MemberMetrics
+    from coop_consumer.ops.health import Health, Reason
+
+_GRAVE = {NotReady.FROZEN, NotReady.NO_BROKER, NotReady.STOPPED, NotReady.CIRCUIT_OPEN}
+_LONG_WAIT_S = 30.0
+_REMEDIES = {
+    NotReady.FROZEN: "A thread of the member stands still: restart it.",
+    NotReady.NO_BROKER: "It goes on once a broker answers. Do brokers run? Does this host reach "
+    "them?",
+    NotReady.STOPPED: "The group has stopped there (on.failure=stop). Decide about the record.",
+    NotReady.CIRCUIT_OPEN: "Most of what it runs fails alike, so it tries one record a second. "
+    "Repair what its handlers need, a database, say.",
+    NotReady.WAITS: "It begins once these handlers have ended.",
+}
+_OVERDUE = "See below what runs, and its stack. on.overdue decides what happens."
+_KINDS = {
+    NotReady.WAITS: NeedKind.WAITS,
+    NotReady.CIRCUIT_OPEN: NeedKind.HELD_BACK,
+}
+
+
+def needs_of_member(
+    health: Health,
+    metrics: MemberMetrics | None,
+    glimpse: Glimpse,
+    key_of: Callable[[FailedRecord], str],
+    options: tuple[str, ...],
+) -> Needs:
+    """What needs a person.
+
+    Args:
+        health: How the member is.
+        metrics: What it counts; None: it does not answer.
+        glimpse: What it does.
+        key_of: How a key is shown.
+        options: Words that commands need to find the group.
+    """
+    found = list(_reasons(health, options))
+    running = {(it.tp, it.offset) for it in glimpse.running}
+    for it in glimpse.failed:
+        runs = (it.tp, it.offset) in running
+        found.append(_failed(it, health.group, glimpse.at_ms, key_of, options, runs=runs))
+    if metrics is not None:
+        told = sum(it.kind is NeedKind.OVERDUE for it in found)
+        found += _figures(metrics, metrics.keys_overdue - told, options)
+    more = glimpse.failed_count - len(glimpse.failed)
+    parked = metrics is not None and metrics.keys_parked > len(glimpse.failed)
+    line = command("retry", health.group, "--all", "--dry-run", options=options)
+    all_parked = (Command("see all parked records, by error", line),)
+    return sorted_needs(found, all_parked if more or parked else ())
+
+
+def _reasons(health: Health, options: tuple[str, ...]) -> Iterator[Need]:
+    for reason in ready(health).reasons:
+        if reason.kind in {NotReady.STARTING, NotReady.JOINING, NotReady.DRAINING}:
+            urgency = Urgency.NOTE
+        elif reason.kind in _GRAVE:
+            urgency = Urgency.BAD
+        else:
+            is_long = reason.for_s is None or reason.for_s >= _LONG_WAIT_S
+            urgency = Urgency.WARN if is_long else Urgency.NOTE
+        yield Need(
+            kind=_KINDS.get(reason.kind, NeedKind.WARNING),
+            urgency=urgency,
+            place=f"{reason.kind} {reason.subject}".strip(),
+            title=error_shown(reason.text),
+            remedy=_REMEDIES.get(reason.kind, ""),
+            since="" if reason.for_s is None else span(round(reason.for_s * 1_000)),
+            commands=_commands(health.group, reason, options),
+        )
+
+
+def _commands(group: str, reason: Reason, options: tuple[str, ...]) -> tuple[Command, ...]:
+    see = Command("see the group", command("status", group, options=options))
+    if reason.kind is NotReady.WAITS and reason.members:
+        place = (reason.subject,)
+        return tuple(
+            Command(
+                "begin without that release, if those handlers do nothing more",
+                command("release", group, *place, "--holder", member, options=options),
+            )
+            for member in reason.members
+        )
+    if reason.kind is NotReady.NO_BROKER:
+        return (Command("check brokers, rights and clients", command("doctor", options=options)),)
+    return (see,)
+
+
+def _failed(
+    it: FailedRecord,
+    group: str,
+    at_ms: int,
+    key_of: Callable[[FailedRecord], str],
+    options: tuple[str, ...],
+    *,
+    runs: bool,
+) -> Need:
+    place, commands = f"{it.tp}@{it.offset}", [look_at(it.tp, it.offset, options)]
+    kind, urgency = NeedKind.FAILING, Urgency.WARN
+    if it.is_parked:
+        kind, urgency = NeedKind.PARKED, Urgency.BAD
+        words = (group, it.tp, it.offset)
+        commands[:0] = [
+            Command("try it again", command("retry", *words, options=options)),
+            Command("count it as done, unprocessed", command("skip", *words, options=options)),
+        ]
+    elif runs and is_overdue(it.error):
+        kind, urgency = NeedKind.OVERDUE, Urgency.BAD
+    return Need(
+        kind=kind,
+        urgency=urgency,
+        place=place,
+        title=title_of(kind, place),
+        facts=(key_of(it), f"{count(it.attempts, 'attempt')} so far"),
+        error="" if kind is NeedKind.OVERDUE else error_shown(it.error),
+        remedy=_OVERDUE if kind is NeedKind.OVERDUE else REMEDIES[kind],
+        since_ms=it.since_ms,
+        since=span(at_ms - it.since_ms) if it.since_ms else "",
+        commands=tuple(commands),
+        actions=decisions(group, it.tp, it.offset) if it.is_parked else (),
+    )
+
+
+def _figures(metrics: MemberMetrics, overdue: int, options: tuple[str, ...]) -> Iterator[Need]:
+    see = (Command("see the group", command("status", metrics.group, options=options)),)
+    if overdue > 0:
+        yield Need(
+            kind=NeedKind.OVERDUE,
+            urgency=Urgency.BAD,
+            place=metrics.member,
+            title=f"{count(overdue, 'handler')} {'runs' if overdue == 1 else 'run'} for longer "
+            "than max.processing.ms allows",
+            remedy=_OVERDUE,
+            commands=see,
+        )
+    if metrics.walled:
+        yield Need(
+            kind=NeedKind.WALLED,
+            urgency=Urgency.BAD,
+            place=metrics.member,
+            title=f"{count(metrics.walled, 'partition')} "
+            f"{'is' if metrics.walled == 1 else 'are'} fetched no further",
+            remedy="One unfinished record has too many gap ranges above it (max.num.ranges.held).",
+            commands=see,
+        )
+    undecided_s = max(metrics.undecided_input_s, metrics.undecided_log_s)
+    if undecided_s > 2:
+        yield Need(
+            kind=NeedKind.UNDECIDED,
+            urgency=Urgency.WARN,
+            place=metrics.member,
+            title="A partition can be read no further: a transaction is undecided",
+            remedy="The group's status says whose it is, and the command that ends it.",
+            since=span(round(undecided_s * 1_000)),
+            commands=see,
+        )

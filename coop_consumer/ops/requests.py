@@ -1,0 +1,30 @@
+"""What a request to an `OpsServer` says, beside its path. Needs the extra `web`."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect, Request
+
+_FIELDS_MAX = 20
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """The fields of a form; of a field that comes twice the last. No field if it is none."""
+    try:
+        body = await request.body()
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS_MAX))
+    except (ClientDisconnect, ValueError):
+        return {}
+
+
+def who_of(request: Request) -> str:
+    """The address of a client, for the log."""
+    return "an unknown address" if request.client is None else request.client.host
+
+
+def path_of(request: Request) -> str:
+    """Path and query as they were asked for: a group's name may hold an escaped `?`."""
+    raw: bytes = request.scope.get("raw_path", b"/")
+    path = raw.partition(b"?")[0].decode("ascii", "replace")
+    return path + (f"?{request.url.query}" if request.url.query else "")

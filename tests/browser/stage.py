@@ -1,0 +1,178 @@
+"""What the page shows in a browser test: a broker, a group of four at work, `coop-consumer web`.
+
+In: a folder. Out: a `Stage`: what a test does to the group, and where the page is. Three members
+share a process, the fourth has one of its own, to be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from coop_consumer.broker import EmbeddedBroker
+from tests.support.brokers import own_broker
+from tests.support.journal import WAIT_S
+
+ROOT = Path(__file__).parents[2]
+TOPIC, GROUP = "orders", "billing"
+PARTITIONS = 3
+TOGETHER, ALONE = ("ann", "bob", "cid"), "dan"
+LOAD_KEYS = 40
+LOAD_EVERY_S = 0.02
+EVIL = b"<img src=x onerror=alert(1)>"
+NO_UTF8 = b"caf\xe9 \xff\xfe"
+_SETTINGS: Mapping[str, object] = {
+    "session.timeout.ms": 6_000,
+    "heartbeat.interval.ms": 200,
+    "max.attempts": 1,
+    "attempts.for.ms": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A group at work, and its page.
+
+    Attributes:
+        broker: Its broker, to be stopped.
+        page: The address of the page: `http://HOST:PORT`.
+        token: What opens it.
+        alone: The process of the member `ALONE`, to be killed.
+        failing: While this file is there, records whose value is `fail` do.
+    """
+
+    broker: EmbeddedBroker
+    page: str
+    token: str
+    alone: subprocess.Popen[bytes]
+    failing: Path
+
+    def park(self, *keys: bytes) -> None:
+        """Have a record of each key fail for good."""
+        self.failing.touch()
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        for key in keys:
+            producer.produce(TOPIC, b"fail", key)
+        assert producer.flush(WAIT_S) == 0
+
+    def mend(self) -> None:
+        """Have such records succeed from now on."""
+        self.failing.unlink(missing_ok=True)
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Stage]:
+    """A stage for the length of a block."""
+    with own_broker(config={"group.initial.rebalance.delay.ms": "0"}) as broker:
+        bootstrap = broker.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(WAIT_S)
+        token, failing = folder / "token", folder / "failing"
+        token.write_text(secrets.token_urlsafe(32))
+        with (
+            _members(bootstrap, failing, TOGETHER),
+            _members(bootstrap, failing, (ALONE,)) as alone,
+            _load(bootstrap),
+            _web(bootstrap, token) as page,
+        ):
+            yield Stage(broker, page, token.read_text(), alone, failing)
+
+
+@contextmanager
+def _members(
+    bootstrap: str, failing: Path, names: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    plan = {
+        "settings": {**_SETTINGS, "bootstrap.servers": bootstrap, "group.id": GROUP},
+        "topic": TOPIC,
+        "names": names,
+        "failing": str(failing),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.browser.members", json.dumps(plan)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(WAIT_S)
+
+
+@contextmanager
+def _load(bootstrap: str) -> Iterator[None]:
+    """Records that come all the time."""
+    over = threading.Event()
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 5})
+
+    def write() -> None:
+        number = 0
+        while not over.wait(LOAD_EVERY_S):
+            producer.produce(TOPIC, b"", f"customer-{number % LOAD_KEYS}".encode())
+            producer.poll(0)
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join(WAIT_S)
+        producer.purge()
+        producer.flush(WAIT_S)
+
+
+@contextmanager
+def _web(bootstrap: str, token: Path) -> Iterator[str]:
+    words = ["web", GROUP, "--bootstrap", bootstrap, "--address", "127.0.0.1:0", "--every", "0.5"]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "coop_consumer.cli", *words),
+            *("--token-file", str(token), "--allow-actions"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stderr is not None
+    lines, found = process.stderr, threading.Event()
+    page: list[str] = []
+    reader = threading.Thread(target=_read, args=(lines, page, found))
+    reader.start()
+    try:
+        assert found.wait(WAIT_S), "the page was not served"
+        assert page, "`web` has ended"
+        yield page[0]
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        reader.join(WAIT_S)
+        lines.close()
+
+
+def _read(lines: IO[str], page: list[str], found: threading.Event) -> None:
+    """Read its log to the end, so that it never waits for a reader."""
+    for line in lines:
+        if " at http://" in line and not page:
+            page.append(f"http://{line.partition(' at http://')[2].strip().rstrip('/')}")
+            found.set()
+    found.set()

@@ -1,0 +1,304 @@
+"""The paths of the page: HTML that escapes, events with what changed, files, what is missing."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from assignors import TopicPartition
+from coop_consumer.config import Config
+from coop_consumer.core.glimpse import Glimpse
+from coop_consumer.core.metrics import MemberMetrics
+from coop_consumer.errors import MemberSilentError
+from coop_consumer.ops.feed import GroupFeed
+from coop_consumer.ops.group_metrics import GroupLook
+from coop_consumer.ops.health import Health, HealthPhase
+from coop_consumer.ops.page import rendering
+from coop_consumer.ops.page.member_routes import MemberInside, member_routes
+from coop_consumer.ops.page.routes import page_routes
+from coop_consumer.ops.server import OpsServer
+from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.model import GroupStatus
+from tests.unit.full_metrics import full_metrics
+from tests.unit.page_values import HOSTILE, OPTIONS, advice, group, troubled
+
+WAIT_S = 20.0
+PAGE_BYTES_MAX = 150_000
+
+
+class Feeds:
+    """Feeds of these groups."""
+
+    def __init__(self, *statuses: GroupStatus) -> None:
+        self.feeds = {it.group: GroupFeed(it.group) for it in statuses}
+        for status in statuses:
+            self.look(status)
+
+    def look(self, status: GroupStatus) -> None:
+        self.feeds[status.group].put(GroupLook(status.group, 0.1, 0.0, status, advice(status)))
+
+    def names(self) -> Sequence[str]:
+        return sorted(self.feeds)
+
+    def get(self, group: str) -> GroupFeed | None:
+        return self.feeds.get(group)
+
+
+@contextmanager
+def serving(routes: Sequence[Any]) -> Iterator[OpsServer]:
+    server = OpsServer(
+        "127.0.0.1:0", routes, setting="--address", remedy="give another", group="web"
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def get(server: OpsServer, path: str) -> tuple[http.client.HTTPResponse, str]:
+    host, _, port = server.address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def events(server: OpsServer, path: str) -> Iterator[Iterator[dict[str, Any]]]:
+    host, _, port = server.address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=WAIT_S)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+
+    def told() -> Iterator[dict[str, Any]]:
+        for line in answer:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+
+    try:
+        yield told()
+    finally:
+        answer.close()
+        connection.close()
+
+
+class _Tags(HTMLParser):
+    """Which tags and attributes a page has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def tags_of(html: str) -> _Tags:
+    found = _Tags()
+    found.feed(html)
+    return found
+
+
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+
+
+def test_a_groups_page_says_first_what_needs_a_person_and_escapes_all_of_it() -> None:
+    with serving(page_routes(Feeds(troubled()), options=OPTIONS)) as server:
+        answer, html = get(server, "/group/billing")
+
+    assert answer.status == 200
+    found = tags_of(html)
+    assert "img" not in found.tags
+    assert found.tags.count("script") == 1
+    assert HOSTILE.decode() not in html
+    assert "&lt;img src=x onerror=alert(1)&gt;" in html
+    assert "&lt;script&gt;alert(2)&lt;/script&gt;: \\x1b[31mred" in html
+    assert "key 0xfffe00" in html
+    assert html.index('id="needs"') < html.index('id="picture"') < html.index('id="members"')
+    assert "6 things need you" in text_of(html)
+
+
+def test_no_page_has_a_script_or_style_of_its_own_or_anything_from_elsewhere() -> None:
+    """So `default-src 'self'` is enough."""
+    with serving(page_routes(Feeds(troubled(), replace(group(1, 1), group="b")))) as server:
+        pages = [get(server, path)[1] for path in ("/", "/group/billing", "/group/none")]
+
+    for html in pages:
+        found = tags_of(html)
+        names = {name for name, _ in found.attributes}
+        assert not [it for it in names if it.startswith("on")]
+        assert not {"style", "srcdoc"} & names
+        assert "style" not in found.tags
+        links = [value or "" for name, value in found.attributes if name in {"src", "href"}]
+        assert links
+        assert all(it.startswith(("/", "#", "?")) for it in links), links
+
+
+def test_the_page_of_12_members_and_50_partitions_is_light() -> None:
+    with serving(page_routes(Feeds(group(12, 50)))) as server:
+        html = get(server, "/group/billing")[1]
+        weight = len(html.encode())
+        for name in ("page.css", "page.js", "icon.svg"):
+            weight += len(get(server, f"/static/{name}")[1].encode())
+    assert weight <= PAGE_BYTES_MAX
+
+
+def test_files_are_kept_by_browsers_as_long_as_they_are_the_same() -> None:
+    with serving(page_routes(Feeds(group(1, 1)))) as server:
+        html = get(server, "/")[1]
+        [path] = re.findall(r'href="(/static/page\.css\?v=[^"]*)"', html)
+        assert "immutable" in (get(server, path)[0].getheader("cache-control") or "")
+        assert get(server, "/static/page.css?v=other")[0].getheader("cache-control") == "no-cache"
+        assert get(server, "/static/secrets.txt")[0].status == 404
+        assert get(server, "/static/..%2Frendering.py")[0].status == 404
+
+
+@pytest.mark.parametrize("name", ["a/b c", "ä?x=1#y", "../etc", "%2e%2e"])
+def test_a_groups_name_may_have_any_character(name: str) -> None:
+    with serving(page_routes(Feeds(replace(group(1, 1), group=name)))) as server:
+        listed = get(server, "/")[1]
+        path = f"/group/{quote(name, safe='')}"
+        assert f'href="{path}"' in listed
+        answer, html = get(server, path)
+        assert answer.status == 200
+        assert f'data-events="/events/{quote(name, safe="")}"' in html
+
+
+def test_a_group_that_is_not_shown_is_told_with_the_command_that_shows_it() -> None:
+    with serving(page_routes(Feeds(group(1, 1)))) as server:
+        answer, html = get(server, "/group/%3Cb%3Eold")
+        assert answer.status == 404
+        assert "coop-consumer web &#39;&lt;b&gt;old&#39;" in html
+        assert get(server, "/events/none")[0].status == 404
+
+
+def test_one_named_group_is_the_start_page() -> None:
+    with serving(page_routes(Feeds(group(1, 1)), has_list=False)) as server:
+        answer, _ = get(server, "/")
+        assert answer.status == 307
+        assert answer.getheader("location") == "/group/billing"
+
+
+def test_without_scripts_a_page_can_be_looked_at_again_and_again() -> None:
+    with serving(page_routes(Feeds(group(1, 1)))) as server:
+        assert 'http-equiv="refresh"' not in get(server, "/group/billing")[1]
+        assert 'http-equiv="refresh" content="5"' in get(server, "/group/billing?every=5")[1]
+        assert 'content="2"' in get(server, "/group/billing?every=0")[1]
+        assert 'http-equiv="refresh"' not in get(server, "/group/billing?every=-1%22")[1]
+
+
+def test_a_browser_that_looks_gets_what_has_changed() -> None:
+    feeds = Feeds(group(2, 2))
+    with serving(page_routes(feeds)) as server, events(server, "/events/billing") as told:
+        first = next(told)
+        assert set(first["parts"]) == {name for name, _ in rendering.GROUP_SECTIONS} | {"stale"}
+        trouble = replace(troubled(), at_ms=group(2, 2).at_ms)
+        feeds.look(trouble)
+        second = next(it for it in told if it["version"] == 2)
+
+    assert second["title"] == "(6) billing | coop-consumer"
+    assert 'data-kind="parked"' in second["parts"]["needs"]
+    assert "policies" in second["parts"]
+    assert "stale" not in second["parts"]
+
+
+def test_browsers_share_what_is_made_and_those_that_go_are_forgotten() -> None:
+    feeds = Feeds(group(1, 1))
+    feed = feeds.feeds["billing"]
+    with (
+        serving(page_routes(feeds)) as server,
+        events(server, "/events/billing") as one,
+        events(server, "/events/billing") as other,
+    ):
+        next(one)
+        next(other)
+        feeds.look(group(1, 1))
+        assert next(it for it in one if it["version"] == 2)
+        assert next(it for it in other if it["version"] == 2)
+    assert not feed._listeners
+
+
+def test_the_list_hears_of_every_group() -> None:
+    feeds = Feeds(group(1, 1), replace(group(1, 1), group="b"))
+    with serving(page_routes(feeds)) as server, events(server, "/events") as told:
+        next(told)
+        feeds.look(replace(troubled(), group="b"))
+        listed = next(it for it in told if "groups" in it["parts"])["parts"]["groups"]
+    assert "6 things to look at" in listed
+
+
+def test_a_group_that_goes_missing_keeps_its_picture_and_says_so() -> None:
+    feeds = Feeds(group(1, 1))
+    feeds.feeds["billing"].put(GroupLook("billing", 0.1, 0.0, error=GroupMissingError("billing")))
+    with serving(page_routes(feeds)) as server:
+        html = get(server, "/group/billing")[1]
+    assert "Since then nothing can be seen: group billing: does not exist" in html
+    assert 'data-member="m-00"' in html
+
+
+def test_actions_are_offered_only_where_they_are_allowed() -> None:
+    feeds = Feeds(troubled())
+    with serving(page_routes(feeds)) as server:
+        assert 'class="action"' not in get(server, "/group/billing")[1]
+    allows = frozenset({"retry"})
+    with serving(page_routes(feeds, allows=allows)) as server:
+        html = get(server, "/group/billing")[1]
+    assert 'data-action="retry" href="/confirm/retry/billing?topic=orders&amp;' in html
+    assert 'data-action="skip"' not in html
+
+
+# -- a member's own page ---------------------------------------------------------------------------
+
+CONFIG = Config.from_dict({"bootstrap.servers": "kafka:9092", "group.id": "billing"})
+BEGUN = Health("billing", "m1", HealthPhase.RUNNING, is_member=True)
+
+
+def silent() -> MemberMetrics:
+    raise MemberSilentError("billing", "m1", 5.0)
+
+
+def test_a_members_page_has_its_figures_and_where_its_handlers_are() -> None:
+    asked: list[tuple[TopicPartition, int]] = []
+
+    def stack(tp: TopicPartition, offset: int) -> str:
+        asked.append((tp, offset))
+        return '  File "/app/<b>.py", line 3, in process\n' if offset == 43 else ""
+
+    inside = MemberInside(CONFIG, full_metrics, lambda: BEGUN, Glimpse, stack)
+    with serving(member_routes(inside)) as server:
+        html = get(server, "/")[1]
+        answer, shown = get(server, "/running/orders/3/43")
+        gone = get(server, "/running/orders/3/44")[0]
+        wrong = [get(server, f"/running/orders/{it}")[0].status for it in ("x/1", "1/-1", "1/9e9")]
+
+    assert "Nothing needs you" in html
+    assert answer.status == 200
+    assert "/app/&lt;b&gt;.py" in shown
+    assert gone.status == 404
+    assert wrong == [404, 404, 404]
+    assert asked == [(TopicPartition("orders", 3), 43), (TopicPartition("orders", 3), 44)]
+
+
+def test_a_member_that_does_not_answer_says_so_and_shows_how_it_is() -> None:
+    frozen = replace(BEGUN, idle_s={"coop-member-billing": 30.0})
+    inside = MemberInside(CONFIG, silent, lambda: frozen, Glimpse, lambda *_: "")
+    with serving(member_routes(inside)) as server:
+        html = get(server, "/")[1]
+    assert "coop-member-billing stands still for 30 s" in html
+    assert "has not answered" in text_of(html)

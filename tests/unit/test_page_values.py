@@ -1,0 +1,388 @@
+"""What a group's page says: what needs a person first, figures, letters, lines. Plain values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from assignors import WHOLE, TopicPartition
+from coop_consumer.errors import AuthorizationError, BrokerUnreachableError, CoopConsumerError
+from coop_consumer.ops.feed import FeedState, GroupFeed
+from coop_consumer.ops.group_metrics import GroupLook
+from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page
+from coop_consumer.ops.page.groups_page import groups_page
+from coop_consumer.ops.page.letters import Letters
+from coop_consumer.ops.page.needs import NeedKind, Urgency
+from coop_consumer.ops.page.sparkline import sparkline
+from coop_consumer.ops.speed import GroupSpeed
+from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.model import GroupStatus, PendingHandover
+from coop_consumer.status.open_transaction import OpenTransaction
+from coop_consumer.status.remaining import Remaining
+from coop_consumer.status.seen import MemberSeen
+from coop_consumer.status.standing import RecordState
+from offsets import TenureId
+from tests.unit.page_values import (
+    HOSTILE,
+    NOW_MS,
+    OPTIONS,
+    Line,
+    failing,
+    group,
+    partition,
+    record,
+    seen,
+    troubled,
+)
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def page_of(status: GroupStatus, letters: Letters | None = None, **feed: object) -> GroupPage:
+    return group_page(seen(status, **feed), letters or Letters(), (), NOW_MS, options=OPTIONS)
+
+
+def shown(status: GroupStatus, letters: Letters | None = None) -> GroupShown:
+    view = page_of(status, letters).view
+    assert view is not None
+    return view
+
+
+# -- what needs a person ---------------------------------------------------------------------------
+
+
+def test_what_needs_a_person_comes_with_why_since_when_and_the_command() -> None:
+    [parked] = [it for it in shown(troubled()).needs.shown if it.kind is NeedKind.PARKED]
+
+    assert parked.title == "orders-0@43 is parked: its key waits for your decision"
+    assert parked.since == "1 min 1 s"
+    assert "key <img src=x onerror=alert(1)>" in parked.facts
+    assert parked.error == r"<script>alert(2)</script>: \x1b[31mred"
+    assert [it.line for it in parked.commands] == [
+        "coop-consumer retry billing orders-0 43 --bootstrap kafka:9092",
+        "coop-consumer skip billing orders-0 43 --bootstrap kafka:9092",
+        "coop-consumer read orders --partition 0 --from 43 --count 1 --bootstrap kafka:9092",
+    ]
+    assert [it.href for it in parked.actions] == [
+        "/confirm/retry/billing?topic=orders&partition=0&offset=43",
+        "/confirm/skip/billing?topic=orders&partition=0&offset=43",
+    ]
+
+
+def test_the_worst_comes_first_and_each_kind_is_told_once() -> None:
+    needs = shown(troubled()).needs
+
+    assert [(it.kind, it.urgency) for it in needs.shown] == [
+        (NeedKind.PARKED, Urgency.BAD),
+        (NeedKind.OVERDUE, Urgency.BAD),
+        (NeedKind.WALLED, Urgency.BAD),
+        (NeedKind.WAITS, Urgency.WARN),
+        (NeedKind.FAILING, Urgency.WARN),
+        (NeedKind.WARNING, Urgency.WARN),
+    ]
+    assert needs.worst is Urgency.BAD
+    assert all(it.commands for it in needs.shown)
+    assert page_of(troubled()).title == "(6) billing | coop-consumer"
+
+
+def test_a_group_with_nothing_up_needs_nobody() -> None:
+    page = page_of(group(4, 3))
+    assert page.needs.total == 0
+    assert page.needs.worst is None
+    assert page.title == "billing | coop-consumer"
+
+
+def test_ten_thousand_parked_records_hide_nothing_else_and_are_decided_at_once() -> None:
+    status = troubled()
+    many = tuple(record(offset) for offset in range(10_000))
+    first = replace(status.partitions[0], failed=(*many, failing(20_000)))
+    needs = shown(replace(status, partitions=(first, *status.partitions[1:]))).needs
+
+    kinds = {it.kind for it in needs.shown}
+    assert {NeedKind.PARKED, NeedKind.OVERDUE, NeedKind.WALLED, NeedKind.FAILING} <= kinds
+    assert len(needs.shown) <= 25
+    assert dict(needs.more)["parked"] + sum(
+        it.kind is NeedKind.PARKED for it in needs.shown
+    ) == len(many)
+    assert needs.all_parked[1].line == "coop-consumer retry billing --all --bootstrap kafka:9092"
+
+
+def test_who_waits_for_whom_is_told_once_for_all_partitions_and_not_at_once() -> None:
+    def waiting(since_ms: int) -> GroupStatus:
+        status = group(2, 3)
+        wait = PendingHandover((WHOLE,), "m-01", "gone", TenureId("gone", 1, 1), since_ms)
+        return replace(
+            status,
+            partitions=tuple(replace(it, handovers=(wait,)) for it in status.partitions),
+        )
+
+    assert shown(waiting(NOW_MS - 1_000)).needs.total == 0
+    [need] = shown(waiting(NOW_MS - 40_000)).needs.shown
+    assert need.title == "B waits for gone (gone) to release ranges of 3 partitions"
+    assert need.since == "40 s"
+    assert need.urgency is Urgency.WARN
+    [release] = need.commands
+    assert release.line == "coop-consumer release billing --holder gone --bootstrap kafka:9092"
+    assert need.actions == ()  # a button releases one partition
+
+
+def test_a_member_that_tries_one_record_a_second_is_told_once() -> None:
+    held = [
+        record(n, is_parked=False, standing=RecordState.HELD_BACK, error="db away") for n in (1, 2)
+    ]
+    status = group(1, 1)
+    broken = partition(ORDERS, [(WHOLE, "m-00")], left=9, failed=held)
+    [need] = shown(replace(status, partitions=(broken,))).needs.shown
+
+    assert need.kind is NeedKind.HELD_BACK
+    assert need.error == "db away"
+
+
+def test_a_group_without_members_and_with_work_is_bad_and_one_without_work_is_not() -> None:
+    idle = partition(ORDERS, [])
+    empty = replace(group(0, 0), state="Empty", partitions=(idle,))
+    assert shown(empty).needs.worst is Urgency.NOTE
+
+    [need] = shown(replace(empty, partitions=(partition(ORDERS, [], left=7),))).needs.shown
+    assert (need.kind, need.urgency) == (NeedKind.NO_MEMBERS, Urgency.BAD)
+    assert need.commands[0].line == (
+        "coop-consumer run MODULE:WORKER --topics orders --group billing --bootstrap kafka:9092"
+    )
+
+
+def test_an_undecided_transaction_is_told_with_what_ends_it() -> None:
+    held = OpenTransaction(ORDERS, 7, 9, "kafka:9092", NOW_MS - 9_000, "tx-1", is_hanging=True)
+    [need] = shown(replace(group(1, 1), open_transactions=(held,))).needs.shown
+    assert (need.kind, need.urgency, need.since) == (NeedKind.UNDECIDED, Urgency.BAD, "9 s")
+    assert need.commands[0].line == held.command
+
+
+def test_a_command_in_a_warning_is_ready_to_paste() -> None:
+    warning = "orders-0: its offset has expired. To begin again, run: coop-consumer reset billing"
+    [need] = shown(replace(group(1, 1), warnings=(warning,))).needs.shown
+    assert need.title == "orders-0: its offset has expired. To begin again, run this"
+    assert need.commands[0].line == "coop-consumer reset billing"
+
+
+# -- nothing to see --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "title", "told"),
+    [
+        (GroupMissingError("billing"), "There is no group billing", "start its members"),
+        (
+            AuthorizationError("group billing", "describe", "ann"),
+            "User ann may not describe group billing",
+            "Grant it: describe on group billing",
+        ),
+        (BrokerUnreachableError("kafka:9092", "timed out"), "No broker answers", "brokers run"),
+        (None, "A look at group billing failed", "The log of this process"),
+    ],
+    ids=["missing", "no right", "away", "defect"],
+)
+def test_a_group_that_cannot_be_seen_says_why_and_what_to_do(
+    error: CoopConsumerError | None, title: str, told: str
+) -> None:
+    feed = GroupFeed("billing")
+    feed.put(GroupLook("billing", 0.1, 0.0, error=error))
+    page = group_page(feed.now, Letters(), (), NOW_MS, options=OPTIONS)
+
+    assert page.view is None
+    assert page.trouble is not None
+    assert page.trouble.title == title
+    assert told in page.trouble.text
+    assert page.trouble.commands
+
+
+def test_before_the_first_look_the_page_says_that_it_looks() -> None:
+    page = group_page(FeedState("billing"), Letters(), (), NOW_MS)
+    assert page.trouble is not None
+    assert page.trouble.is_looking
+
+
+def test_a_picture_that_is_old_says_since_when_and_why() -> None:
+    status, away = group(1, 1), BrokerUnreachableError("kafka:9092", "timed out")
+    assert page_of(status).stale == ""
+    old = page_of(status, seen_at_ms=NOW_MS - 65_000)
+    assert "22:12:15 UTC, 1 min 5 s ago" in old.stale
+    assert old.title.startswith("old: ")
+    failed = page_of(status, failing_since_ms=NOW_MS - 1_000, error=away)
+    assert "kafka:9092: no broker answered" in failed.stale
+
+
+def test_a_look_that_fails_keeps_what_was_seen() -> None:
+    clock = iter(range(1_000, 9_000, 1_000))
+    feed = GroupFeed("billing", now_ms=lambda: next(clock))
+    told: list[int] = []
+    with feed.listening(lambda: told.append(feed.now.version)):
+        feed.put(GroupLook("billing", 0.1, 0.0, group(1, 1)))
+        feed.put(GroupLook("billing", 0.1, 0.0, error=GroupMissingError("billing")))
+        feed.put(GroupLook("billing", 0.1, 0.0, error=GroupMissingError("billing")))
+        assert feed.now.look is not None
+        assert (feed.now.seen_at_ms, feed.now.failing_since_ms) == (1_000, 2_000)
+        feed.put(GroupLook("billing", 0.1, 0.0, group(1, 1)))
+        assert (feed.now.seen_at_ms, feed.now.failing_since_ms) == (4_000, 0)
+    feed.put(GroupLook("billing", 0.1, 0.0, group(1, 1)))
+    assert told == [1, 2, 3, 4]
+
+
+def test_who_looks_hurries_the_next_look_and_the_list_does_not() -> None:
+    feed, hurried = GroupFeed("billing"), []
+    feed.hurry = lambda: hurried.append(1)
+    with feed.listening(bool, watches=False):
+        assert not feed.is_watched
+    feed.touch()
+    feed.touch()
+    assert feed.is_watched
+    assert len(hurried) == 1
+    with feed.listening(bool):
+        assert feed.is_watched
+
+
+# -- kinds of groups -------------------------------------------------------------------------------
+
+
+def test_a_plain_group_is_told_to_be_one() -> None:
+    status = group(2, 2)
+    plain = tuple(replace(it, capacity=0) for it in status.members)
+    [notice] = shown(replace(status, members=plain)).notices
+    assert "plain consumer group" in notice
+    assert "upgrade.from" in notice
+
+
+def test_a_member_that_cannot_be_read_owns_nothing_and_has_its_letter() -> None:
+    status = group(1, 1)
+    odd = MemberSeen("x", "host-9", note="cannot be read: version 9")
+    lines = shown(replace(status, members=(*status.members, odd))).members
+    assert [(it.letter, it.state) for it in lines] == [("A", "works"), ("B", "cannot be read")]
+
+
+def test_of_two_thousand_partitions_those_with_trouble_are_shown() -> None:
+    status = group(5, 2_000)
+    bad = replace(status.partitions[1_500], failed=(record(3),))
+    partitions = (*status.partitions[:1_500], bad, *status.partitions[1_501:])
+    view = shown(replace(status, partitions=partitions))
+
+    assert len(view.picture.rows) + view.picture.left_out == 2_000
+    assert "orders-1500" in [it.place for it in view.picture.rows]
+    assert len(view.partitions) + view.partitions_more == 2_000
+
+
+def test_letters_stay_with_members_though_others_come_and_go() -> None:
+    letters = Letters()
+    assert [it.letter for it in shown(group(3, 3), letters).members] == ["A", "B", "C"]
+    status = group(4, 4)
+    left = replace(status, members=status.members[1:])
+    found = {it.name: it.letter for it in shown(left, letters).members}
+    assert found == {"m-01": "B", "m-02": "C", "m-03": "A"}
+
+
+def test_neighbours_differ_in_hatching_and_no_two_of_32_members_look_alike() -> None:
+    letters = Letters()
+    names = [f"m-{i:02}" for i in range(32)]
+    letters.meet(names)
+    looks = [(letters.look(name), letters.hatch(name)) for name in names]
+    assert len(set(looks)) == 32
+    assert all(one[1] != other[1] for one, other in pairwise(looks[:8]))
+
+
+# -- the picture -----------------------------------------------------------------------------------
+
+
+def test_the_picture_has_levels_owners_and_marks() -> None:
+    view = shown(troubled())
+    first = view.picture.rows[0]
+
+    assert first.kind == "parked"
+    assert [it.letter for it in first.owned] == ["A", "B"]
+    assert [it.x for it in first.owned] == [0.0, 50.0]
+    assert [it.waits for it in first.owned] == [False, True]
+    assert {it.kind for it in first.marks} == {"parked", "failing"}
+    assert first.marks[-1].kind == "parked"
+    assert first.levels[0].done < first.levels[1].done
+    assert first.words == (
+        "orders-0: about 1200 left; A 50%, B 50%; 1 parked; 1 failing or overdue"
+    )
+
+
+def test_what_nobody_owns_is_seen() -> None:
+    half = WHOLE.parts(2)
+    odd = replace(partition(ORDERS, [(half[0], "m-00")]), unowned=(half[1],))
+    view = shown(replace(group(1, 1), partitions=(odd,)))
+    assert [it.member for it in view.picture.rows[0].owned] == ["m-00", ""]
+    assert view.picture.has_unowned
+    assert view.needs.shown[0].kind is NeedKind.UNOWNED
+
+
+# -- rates and lines -------------------------------------------------------------------------------
+
+
+def at(seconds: int, end: int, left: int) -> GroupStatus:
+    it = partition(ORDERS, [(WHOLE, "m-00")], left=left, end=end)
+    status = replace(group(1, 1), at_ms=NOW_MS + 1_000 * seconds)
+    return replace(status, partitions=(replace(it, remaining=Remaining(left, 0)),))
+
+
+def test_the_time_to_finish_is_told_while_what_is_left_shrinks() -> None:
+    speed = GroupSpeed()
+    assert speed.note(at(0, 1_000, 500)).total is None
+    now = speed.note(at(10, 1_100, 300))
+
+    assert now.total is not None
+    assert (now.total.done, now.total.arrived) == (30.0, 10.0)
+    assert now.finish_s(300) == 15.0
+    assert speed.note(at(20, 1_500, 900)).finish_s(900) is None
+
+
+def test_what_is_parked_is_not_waited_for() -> None:
+    parked = partition(ORDERS, [(WHOLE, "m-00")], left=1, failed=(record(43),))
+    view = shown(replace(group(1, 1), partitions=(parked,)))
+    assert view.tiles[0].detail == "all that is left is parked"
+    assert view.partitions[0].finish == "parked"
+
+
+def test_a_topic_that_was_made_again_begins_anew() -> None:
+    speed = GroupSpeed()
+    speed.note(at(0, 1_000, 0))
+    assert speed.note(at(10, 5, 5)).total is None
+
+
+def test_a_line_has_holes_where_nothing_is_known_and_says_its_last_value() -> None:
+    points = tuple((NOW_MS - 60_000 + 10_000 * i, v) for i, v in enumerate([1.0, 2.0, None, 4.0]))
+    line = sparkline(Line("left", "records left", "", points), NOW_MS - 30_000)
+    assert len(line.lines) == 2
+    assert (line.last, line.highest) == ("4", "4")
+    assert line.dot == (300.0, 3.0)
+    unknown = sparkline(Line("left", "records left", "", ((NOW_MS, None),)), NOW_MS)
+    assert (unknown.last, unknown.lines, unknown.dot) == ("?", (), None)
+    assert sparkline(Line("left", "records left", "", ()), NOW_MS).lines == ()
+
+
+def test_groups_that_need_a_person_are_listed_first() -> None:
+    calm = replace(group(1, 1), group="a")
+    states = [
+        seen(calm),
+        seen(troubled()),
+        FeedState("new"),
+        seen(replace(calm, group="old"), seen_at_ms=NOW_MS - 99_000),
+    ]
+    page = groups_page(states, NOW_MS, old_ms=30_000)
+    assert [(it.group, it.kind) for it in page.lines] == [
+        ("billing", "bad"),
+        ("old", "warn"),
+        ("new", ""),
+        ("a", "good"),
+    ]
+    assert page.title == "(2) groups | coop-consumer"
+
+
+def test_text_of_strangers_is_escaped_where_a_terminal_or_page_would_obey() -> None:
+    name = "g\u202egnillib\x1b[2J"
+    status = replace(group(1, 1), group=name)
+    page = page_of(status)
+    assert page.group == r"g\u202egnillib\x1b[2J"
+    assert page.group_path == "g%E2%80%AEgnillib%1B%5B2J"
+    assert HOSTILE.decode() not in page.title
