@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
 
 Headers = Sequence[tuple[str, bytes | None]]
-Errors = Mapping[Record, "Failure"] | None
-"""See `coop_consumer.executors.batches`."""
+RecordErrors = Mapping[Record, "Failure"] | None
+"""Which records of a batch have failed, and why; None: something has, and nobody knows what."""
 _NONE = Carried({}, is_recording=False)
 _PARTITIONS_MAX = 10_000
 """So many objects of partitions are known, before all of them are looked up anew."""
@@ -343,7 +343,7 @@ class RecordSpans:
         if token is not None:
             detach(token)
 
-    def conclude(self, batch: SpanOfBatch | None, errors: Errors) -> None:
+    def conclude(self, batch: SpanOfBatch | None, errors: RecordErrors) -> None:
         """A batch has ended.
 
         Args:
@@ -391,7 +391,7 @@ class RecordSpans:
                     span.add_link(of, place)
         return SpanOfBatch(records, span, set_span_in_context(span), begun_ns)
 
-    def _conclude(self, batch: SpanOfBatch, errors: Errors) -> None:
+    def _conclude(self, batch: SpanOfBatch, errors: RecordErrors) -> None:
         span = batch.span
         if errors is None:
             span.set_status(Status(StatusCode.ERROR, "each record is tried by itself"))
