@@ -227,7 +227,7 @@ class RecordSpans:
         if token is not None:
             detach(token)
         trace = trace_of(record)
-        if isinstance(trace, SpanOfRecord):
+        if isinstance(trace, SpanOfRecord) and not is_sealed(record):
             trace.failed_ns = time_ns()
 
     def start(self, record: Record) -> SpanOfRecord | None:
@@ -251,12 +251,13 @@ class RecordSpans:
             return
         if times is None:
             trace.end()
-        else:
+            return
+        if record._attempt == 1:  # a later one has its event, of when it was sent there
             try:
-                trace.begun_again(int(record._attempt), times[0])
+                trace.begun_again(1, times[0])
             except Exception as error:  # noqa: BLE001 - as above
                 report(error)
-            trace.end(times[1])
+        trace.end(times[1])
 
     def _span_of(self, record: Record) -> SpanOfRecord:
         """The record's span: that of an earlier attempt, or a new one."""

@@ -142,6 +142,18 @@ def test_a_member_that_does_not_answer_leaves_out_its_figures_and_hurts_no_reade
     assert values(read.now()["coop_workers"])
 
 
+def test_groups_have_instruments_of_their_own() -> None:
+    reader = InMemoryMetricReader()
+    rows = [row for row in TABLE.values() if row.section is MetricSection.GROUP]
+    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("test")
+    found = [Sample("coop_group_lag", ("billing", "orders", "3"), 5)]
+    Instruments(rows, meter).show("exporter", lambda: found)
+    data = reader.get_metrics_data()
+    assert data is not None
+    ((shown,),) = [it.metrics for of in data.resource_metrics for it in of.scope_metrics]
+    assert (shown.name, [it.value for it in points(shown)]) == ("coop_group_lag", [5])
+
+
 def test_labels_are_those_of_the_table() -> None:
     for name, found in observed(samples()).items():
         row = TABLE.get(name) or TABLE[name.rpartition("_")[0]]
