@@ -2,7 +2,7 @@
 
 In: the group's status, look by look. Out: a `Speed`. It is the mean of the last minute, so that it
 stands still enough to be read. What is left is partly estimated, and an estimate may jump. So a
-rate is cut at 0, and a time to finish is told only where what is left shrinks.
+rate is cut at 0.
 """
 
 from __future__ import annotations
@@ -44,18 +44,10 @@ class Speed:
     Attributes:
         total: Of the whole group; None: not known yet.
         rates: By partition, as far as they are known.
-        shrinks: By how many records a second what is left shrinks, of the whole group.
     """
 
     total: Rate | None = None
     rates: Mapping[TopicPartition, Rate] = field(default_factory=dict)
-    shrinks: float = 0.0
-
-    def finish_s(self, left: int) -> float | None:
-        """How long what is left takes if all goes on so; None: it does not shrink."""
-        if not left:
-            return 0.0
-        return left / self.shrinks if self.shrinks > 0 else None
 
 
 NO_SPEED = Speed()
@@ -99,7 +91,7 @@ def _between(first: tuple[int, _EndsAndLeft], last: tuple[int, _EndsAndLeft]) ->
     shrunk = sum(before[tp][1] - now[tp][1] for tp in common)
     arrived = sum(rate.arrived for rate in rates.values())
     total = Rate(max(arrived + shrunk / span_s, 0.0), arrived)
-    return Speed(total, rates, shrunk / span_s)
+    return Speed(total, rates)
 
 
 def _rate(before: tuple[int, int], now: tuple[int, int], span_s: float) -> Rate:

@@ -110,6 +110,23 @@ MISTAKES = [
         "a port in use", "broker start --port {port}", USAGE,
         ("port {port} on 127.0.0.1", "is taken", "Name another one, or none"),
     ),
+    # -- groups, provisioned and cleared
+    Mistake(
+        "a length of time without a unit", "gc --older-than 30", USAGE,
+        ("--older-than", "30 is no length of time", "as in 30d"),
+    ),
+    Mistake(
+        "no topic to provide for", "init --group {group}", USAGE,
+        ("--topics is missing", "Give --topics"),
+    ),
+    Mistake(
+        "a principal without its kind", "init --group {group} --topics {topic} --principal ann",
+        USAGE, ("--principal=ann names nobody", "User:ann"),
+    ),
+    Mistake(
+        "a topic to provide for that does not exist", "init --group {group} --topics {topic}x",
+        MISSING, ("topic {topic}x", "does not exist", "nearest", "topic create {topic}x"),
+    ),
     # -- settings
     Mistake(
         "a typo in a setting", "status {group} --config commit.intervall.ms=5", USAGE,

@@ -11,12 +11,12 @@ from assignors import WHOLE, TopicPartition
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError, CoopConsumerError
 from coop_consumer.ops.feed import FeedState, GroupFeed
 from coop_consumer.ops.group_metrics import GroupLook
-from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page
+from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page, outlook
 from coop_consumer.ops.page.groups_page import groups_page
 from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import NeedKind, Urgency
 from coop_consumer.ops.page.sparkline import sparkline
-from coop_consumer.ops.speed import GroupSpeed
+from coop_consumer.ops.speed import GroupSpeed, Rate
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import GroupStatus, PendingHandover
 from coop_consumer.status.open_transaction import OpenTransaction
@@ -333,15 +333,17 @@ def test_the_time_to_finish_is_told_while_what_is_left_shrinks() -> None:
 
     assert now.total is not None
     assert (now.total.done, now.total.arrived) == (30.0, 10.0)
-    assert now.finish_s(300) == 15.0
-    assert speed.note(at(20, 1_500, 900)).finish_s(900) is None
+    assert outlook(300, 0, now.total) == "done in about 15 s"
+    assert outlook(900, 0, speed.note(at(20, 1_500, 900)).total) == "grows by 20/s"
+    assert outlook(900, 0, Rate(0.0, 0.0)) == "nothing gets done"
+    assert outlook(900, 0, Rate(1e-9, 0.0)) == "nothing gets done"
 
 
 def test_what_is_stuck_is_not_waited_for() -> None:
     parked = partition(ORDERS, [(WHOLE, "m-00")], left=1, failed=(record(43),))
     view = shown(replace(group(1, 1), partitions=(parked,)))
     assert view.tiles[0].detail == "all that is left is stuck"
-    assert view.partitions[0].finish == "stuck"
+    assert view.partitions[0].outlook == "all that is left is stuck"
 
 
 def test_a_topic_that_was_made_again_begins_anew() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from coop_consumer.ops.page.picture import GroupPicture, picture_of, worst_parti
 from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
 from coop_consumer.ops.page.sparkline import Sparkline, sparkline
 from coop_consumer.ops.page.trouble import Trouble, trouble_of
+from coop_consumer.ops.speed import Rate
 from coop_consumer.plain_text import command
 from coop_consumer.status.model import SETTLED
 from coop_consumer.status.standing import RecordState
@@ -28,7 +30,7 @@ from coop_consumer.status.words import count, handler_time, percent, short, span
 if TYPE_CHECKING:
     from coop_consumer.ops.feed import FeedState, HistoryLine
     from coop_consumer.ops.page.letters import Letters
-    from coop_consumer.ops.speed import Rate, Speed
+    from coop_consumer.ops.speed import Speed
     from coop_consumer.status.load import KeyWork
     from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
     from coop_consumer.status.scale import ScaleAdvice
@@ -42,6 +44,9 @@ KEYS_SHOWN = 10
 _RUNNING_SHOWN = 20
 _KEY_SHARE_MIN = 0.05
 _HOT = 0.5
+_STEADY, _STEADY_SHARE = 0.05, 0.02
+"""A change of what is left that is smaller (a second; of what arrives) is chance."""
+_LONGEST_S = 30 * 86_400
 _UNKNOWN = "?"
 
 
@@ -73,7 +78,7 @@ class PartitionLine:
     end: str
     done: str
     arrived: str
-    finish: str
+    outlook: str
     gaps: str
     epoch: str
 
@@ -361,9 +366,9 @@ def _notices(status: GroupStatus) -> Iterator[str]:
 def _tiles(status: GroupStatus, advice: ScaleAdvice | None, speed: Speed) -> Iterator[Tile]:
     left = sum(it.remaining.records for it in status.partitions)
     is_exact = all(it.remaining.is_exact for it in status.partitions)
-    finish = finish_words(left, stuck_in(status.partitions), speed)
+    told = outlook(left, stuck_in(status.partitions), speed.total)
     mark = "" if is_exact or not left else "about "
-    yield Tile("Left to do", f"{mark}{_number(left)}", finish, "good" if not left else "")
+    yield Tile("Left to do", f"{mark}{_number(left)}", told, "good" if not left else "")
     lags = [it.lag for it in status.partitions if it.lag is not None]
     lag = _number(sum(lags)) if lags else _UNKNOWN
     yield Tile("Lag", lag, "as stock tools see it")
@@ -398,20 +403,25 @@ def stuck_in(partitions: Iterable[PartitionStatus]) -> int:
     return sum(len(it.failed) for it in partitions)
 
 
-def finish_words(left: int, stuck: int, speed: Speed) -> str:
-    """How long the rest takes, without what is stuck."""
+def outlook(left: int, stuck: int, rate: Rate | None) -> str:
+    """What becomes of what is left, without what is stuck.
+
+    >>> outlook(900, 0, Rate(done=50.0, arrived=20.0)), outlook(20, 1, Rate(148.0, 147.9))
+    ('done in about 30 s', 'keeps up')
+    """
     if not left:
         return "caught up"
     if stuck >= left:
         return "all that is left is stuck"
-    if speed.total is None:
+    if rate is None:
         return "rate not known yet"
-    finish_s = speed.finish_s(left - stuck)
-    if finish_s is not None and finish_s < 30 * 86_400:
-        return f"done in about {span(round(finish_s * 1_000)) if finish_s >= 1 else '1 s'}"
-    if speed.shrinks < -0.05:
-        return f"grows by {_rate(-speed.shrinks)}/s"
-    return "stays as it is" if speed.total.done > 0.05 else "nothing gets done"
+    net, steady = rate.done - rate.arrived, max(_STEADY, _STEADY_SHARE * rate.arrived)
+    finish_s = (left - stuck) / net if net > steady else inf
+    if finish_s < _LONGEST_S:
+        return f"done in about {span(max(round(finish_s), 1) * 1_000)}"
+    if net < -steady:
+        return f"grows by {_rate(-net)}/s"
+    return "keeps up" if rate.done > _STEADY else "nothing gets done"
 
 
 def _rate(a_second: float) -> str:
@@ -426,13 +436,7 @@ def _rate(a_second: float) -> str:
 
 
 def _partition_line(it: PartitionStatus, rate: Rate | None) -> PartitionLine:
-    left, finish = it.remaining.records, ""
-    movable = left - len(it.failed)
-    if left and movable <= 0:
-        finish = "stuck"
-    elif rate is not None and left:
-        net = rate.done - rate.arrived
-        finish = span(round(movable / net * 1_000)) if net > 0.01 else "never at this rate"
+    left = it.remaining.records
     return PartitionLine(
         place=str(it.tp),
         left=f"{'' if it.remaining.is_exact else '~'}{left:,}",
@@ -442,7 +446,7 @@ def _partition_line(it: PartitionStatus, rate: Rate | None) -> PartitionLine:
         end=f"{it.end:,}",
         done=_UNKNOWN if rate is None else _rate(rate.done),
         arrived=_UNKNOWN if rate is None else _rate(rate.arrived),
-        finish=finish or ("caught up" if not left else _UNKNOWN),
+        outlook=outlook(left, len(it.failed), rate),
         gaps=f"{len(it.gaps):,}",
         epoch=str(it.epoch or _UNKNOWN),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from coop_consumer.ops.page.group_page import finish_words, stale_words, stuck_in
+from coop_consumer.ops.page.group_page import outlook, stale_words, stuck_in
 from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import Urgency, needs_of_group
 from coop_consumer.ops.page.shown import name_shown
@@ -33,7 +33,7 @@ class GroupLine:
         path: The same as a part of paths.
         kind: `bad`, `warn`, `good` or "".
         told: What needs a person, or that nothing does.
-        members, left, lag, finish: Figures.
+        members, left, lag, outlook: Figures.
     """
 
     group: str
@@ -43,7 +43,7 @@ class GroupLine:
     members: str
     left: str
     lag: str
-    finish: str
+    outlook: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +101,5 @@ def _line(feed: FeedState, now_ms: int, old_ms: int) -> GroupLine:
         f"{len(status.members):,}",
         short(left),
         short(sum(lags)) if lags else _UNKNOWN,
-        finish_words(left, stuck_in(status.partitions), feed.speed),
+        outlook(left, stuck_in(status.partitions), feed.speed.total),
     )

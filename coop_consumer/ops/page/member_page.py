@@ -67,7 +67,8 @@ class HeldRow:
         place: Its name.
         pieces: Where its ranges lie: left end and width, in percent.
         share: How much of it that is.
-        stable, end, left, pending: Offsets, and counts of records.
+        stable, end: Offsets.
+        pending: How many records are taken in and not done.
         is_paused: The user has paused it.
         path: Its topic and partition as a query.
     """
@@ -77,7 +78,6 @@ class HeldRow:
     share: str
     stable: str
     end: str
-    left: str
     pending: str
     is_paused: bool
     path: str
@@ -242,7 +242,6 @@ def _running(it: RunningRecord, at_ms: int, keys: LogKeys) -> RunningRow:
 
 def _held(it: HeldPartition) -> HeldRow:
     size = sum(key_range.size for key_range in it.ranges)
-    left = max(it.end - it.stable, 0) if it.end >= 0 else None
     return HeldRow(
         place=str(it.tp),
         pieces=tuple(
@@ -255,7 +254,6 @@ def _held(it: HeldPartition) -> HeldRow:
         share=percent(size / WHOLE.size),
         stable=f"{it.stable:,}",
         end=f"{it.end:,}" if it.end >= 0 else _UNKNOWN,
-        left=_UNKNOWN if left is None else f"{left:,}",
         pending=f"{it.pending:,}",
         is_paused=it.is_paused,
         path=f"topic={quote(it.tp.topic, safe='')}&partition={it.tp.partition}",
