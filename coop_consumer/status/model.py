@@ -451,6 +451,18 @@ def _warnings(
     return found
 
 
+def decided_warning(partition: PartitionStatus) -> str:
+    """The warning about an offset that is somebody's decision (`Meaning.DECIDED`)."""
+    known = Committed(0, partition.metadata)
+    tag, _ = known.tagged
+    who = "someone else" if tag is None else "the group, when it had another guarantee,"
+    who = "`coop-consumer gc`" if known.retirement else who
+    return (
+        f"{partition.tp}: {who} committed offset {partition.committed}; the next member that "
+        f"starts takes it over as epoch {partition.next_epoch}"
+    )
+
+
 def walled_warning(tp: TopicPartition, member: str, unfinished: int) -> str:
     """The warning about a member at the wall."""
     return (
@@ -469,14 +481,7 @@ def _partition_warnings(partition: PartitionStatus, *, is_settled: bool) -> list
     found = []
     tp, stable = partition.tp, partition.stable
     if partition.meaning is Meaning.DECIDED:
-        known = Committed(0, partition.metadata)
-        tag, _ = known.tagged
-        who = "someone else" if tag is None else "the group, when it had another guarantee,"
-        who = "`coop-consumer gc`" if known.retirement else who
-        found.append(
-            f"{tp}: {who} committed offset {partition.committed}; the next member that "
-            f"starts takes it over as epoch {partition.next_epoch}"
-        )
+        found.append(decided_warning(partition))
     elif partition.meaning is Meaning.LOST:
         tag, lost = Committed(0, partition.metadata).tagged
         following = f"continues at the committed offset {partition.committed}"

@@ -18,12 +18,12 @@ from coop_consumer.ops.page.needs import NeedKind, Urgency
 from coop_consumer.ops.page.sparkline import sparkline
 from coop_consumer.ops.speed import GroupSpeed, Rate
 from coop_consumer.status.errors import GroupMissingError
-from coop_consumer.status.model import GroupStatus, PendingHandover
+from coop_consumer.status.model import GroupStatus, PendingHandover, decided_warning
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import RecordState
-from offsets import TenureId
+from offsets import Meaning, TenureId
 from tests.unit.page_values import (
     HOSTILE,
     NOW_MS,
@@ -251,6 +251,25 @@ def test_a_plain_group_is_told_to_be_one() -> None:
     [notice] = shown(replace(status, members=plain)).notices
     assert "plain consumer group" in notice
     assert "upgrade.from" in notice
+
+
+def test_offsets_of_others_are_noted_once_and_of_a_plain_group_not_at_all() -> None:
+    def decided(capacity: int) -> GroupStatus:
+        status = group(1, 2)
+        found = [
+            replace(it, epoch=0, next_epoch=1, meaning=Meaning.DECIDED) for it in status.partitions
+        ]
+        return replace(
+            status,
+            members=tuple(replace(it, capacity=capacity) for it in status.members),
+            partitions=tuple(found),
+            warnings=tuple(map(decided_warning, found)),
+        )
+
+    assert shown(decided(0)).needs.total == 0
+    [need] = shown(decided(16)).needs.shown
+    assert (need.kind, need.urgency) == (NeedKind.WARNING, Urgency.NOTE)
+    assert need.title == "Somebody else has set offsets of 2 partitions"
 
 
 def test_a_member_that_cannot_be_read_owns_nothing_and_has_its_letter() -> None:

@@ -274,9 +274,14 @@ def group_page(
         stale=stale,
         trouble=trouble,
         view=view,
-        history=tuple(sparkline(it, now_ms) for it in series),
+        history=tuple(sparkline(it, now_ms) for it in series) if _is_known(series) else (),
         status_command=command("status", feed.group, options=options),
     )
+
+
+def _is_known(series: Sequence[HistoryLine]) -> bool:
+    """Whether there is anything to draw."""
+    return any(value is not None for it in series for _, value in it.points)
 
 
 def clock(at_ms: int) -> str:

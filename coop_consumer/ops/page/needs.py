@@ -18,9 +18,15 @@ from urllib.parse import quote, urlencode
 from assignors import WHOLE, TopicPartition
 from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
 from coop_consumer.plain_text import command
-from coop_consumer.status.model import SETTLED, unowned_warning, walled_warning
+from coop_consumer.status.model import (
+    SETTLED,
+    decided_warning,
+    unowned_warning,
+    walled_warning,
+)
 from coop_consumer.status.standing import Command, RecordState, commands_for
 from coop_consumer.status.words import ago, count, percent, span, standing
+from offsets import Meaning
 
 if TYPE_CHECKING:
     from coop_consumer.status.model import (
@@ -230,6 +236,7 @@ class _Finder:
         yield from self._waits()
         yield from self._transactions()
         yield from self._unowned()
+        yield from self._decided()
         yield from self._warnings()
 
     # ---- records -------------------------------------------------------------------------------
@@ -461,6 +468,23 @@ class _Finder:
                 commands=(self._status_command(),),
             )
 
+    def _decided(self) -> Iterator[Need]:
+        """Offsets that others have committed: of a plain group that is the usual case."""
+        partitions = self.status.partitions
+        found = [it for it in partitions if it.meaning is Meaning.DECIDED]
+        is_ours = any(it.epoch for it in partitions) or any(m.capacity for m in self.status.members)
+        if found and is_ours:
+            yield Need(
+                kind=NeedKind.WARNING,
+                urgency=Urgency.NOTE,
+                place="decided",
+                title=f"Somebody else has set offsets of {count(len(found), 'partition')}",
+                facts=tuple(map(decided_warning, found[:_PLACES_SHOWN])),
+                remedy="A reset by a stock tool, or a plain member, does so. Progress before that "
+                "counts no more.",
+                commands=(self._status_command(),),
+            )
+
     def _transactions(self) -> Iterator[Need]:
         now_ms = self.status.at_ms
         for it in self.status.open_transactions:
@@ -484,6 +508,7 @@ class _Finder:
         partitions = self.status.partitions
         told = {walled_warning(it.tp, *wall) for it in partitions for wall in it.walled}
         told |= {unowned_warning(it.tp, it.unowned) for it in partitions if it.unowned}
+        told |= {decided_warning(it) for it in partitions if it.meaning is Meaning.DECIDED}
         for number, warning in enumerate(w for w in self.status.warnings if w not in told):
             text, mark, line = warning.partition("run: coop-consumer ")
             does = Command("do that", f"coop-consumer {line}")
