@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
-from assignors import KeyRange, TopicPartition
+from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import BlockedRead, RunId
 from coop_consumer.core.metrics import KeyedStateMetrics
@@ -44,7 +44,7 @@ from coop_consumer.log_events import LogEvent
 from coop_consumer.state.entry import EntryError, mark_of
 from coop_consumer.state.filing import Standing
 from coop_consumer.state.folder import Folder
-from coop_consumer.state.grants import Grant, Grants, with_single_holes
+from coop_consumer.state.grants import Grant, Grants
 from coop_consumer.state.keyed import KeyedState
 from coop_consumer.state.shard import Reached, Restoring, Shard, Write
 from coop_consumer.state.store import Memory, Store
@@ -286,7 +286,7 @@ class Changelog:
         offsets = self._topics.offsets
         bounds = offsets([place], EARLIEST)[place], offsets([place], LATEST)[place]
         began_s = monotonic()
-        restoring = shard.begin(with_single_holes(grant.ranges), bounds, now_s, age_max_s)
+        restoring = shard.begin(grant.ranges, bounds, now_s, age_max_s)
         is_whole = restoring.first >= restoring.end or self._read(shard, place, restoring)
         counters = self._state.counters
         counters.restores += 1
@@ -295,7 +295,7 @@ class Changelog:
         counters.applied += restoring.applied
         if is_whole:  # else the member will end, and no record of these ranges comes
             self._grants.restored(grant, shard, restoring, now_s)
-            self._repair(shard, restoring)
+            self._repair(shard, restoring, grant)
 
     def _shard(self, tp: TopicPartition, name: str) -> tuple[Shard, float]:
         """The partition's state, and how old what is on disk may be, in seconds."""
@@ -375,9 +375,12 @@ class Changelog:
             extra=LogEvent.STATE_RESTORED.extra(group=self._config.group_id, tp=shard.tp),
         )
 
-    def _repair(self, shard: Shard, restoring: Restoring) -> None:
+    def _repair(self, shard: Shard, restoring: Restoring, grant: Grant) -> None:
         """Write state again that a late write of another process hides from the next restore."""
-        for key in sorted(restoring.stale):
+        # With exactly once nothing comes late. But a handler of ours may have run on for a hash
+        # between the ranges, and what it put was stored meanwhile, behind the end of the read.
+        ranges = grant.ranges if self._config.exactly_once else (WHOLE,)
+        for key in restoring.stale_in(ranges):
             value = shard.stored(key)
             if value is not None:
                 self._state.counters.repaired += 1

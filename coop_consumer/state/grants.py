@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
+from assignors import WHOLE, KeyRange, TopicPartition, subtract
 from assignors.key_hash import PARTITION_HASH
 
 if TYPE_CHECKING:
@@ -94,19 +93,3 @@ class Grants:
         if not self._is_by_partition:
             return ranges
         return (WHOLE,) if any(PARTITION_HASH in it for it in ranges) else ()
-
-
-def with_single_holes(ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-    """Ranges, joined over single hashes between two of them.
-
-    A handler elsewhere still has these hashes. They are assigned later, with little left to read.
-
-    >>> [str(it) for it in with_single_holes((KeyRange(0, 4), KeyRange(6, 9), KeyRange(12, 13)))]
-    ['[0, 9]', '[12, 13]']
-    """
-    holes = [
-        KeyRange(left.hi + 1, left.hi + 1)
-        for left, right in pairwise(ranges)
-        if left.hi + 2 == right.lo
-    ]
-    return union([*ranges, *holes])

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from coop_consumer.core.blocked_read import BlockedRead
-from coop_consumer.state.grants import Grant, Grants, with_single_holes
+from coop_consumer.state.grants import Grant, Grants
 from coop_consumer.state.shard import Restoring, Shard
 from tests.simulation.changelog import SimStore
 from tests.simulation.scheduler import Call
@@ -110,8 +110,7 @@ class Restores:
             store = self._stores.setdefault(tp, SimStore())
             self.shards[tp] = Shard(tp, _MARK, cast("Store", store))
         shard = self.shards[tp]
-        ranges = with_single_holes(grant.ranges)
-        restoring = shard.begin(ranges, (0, end), self.now_s, _AGE_MAX_S)
+        restoring = shard.begin(grant.ranges, (0, end), self.now_s, _AGE_MAX_S)
         self._go_on(_Restore(grant, ready, shard, restoring, BlockedRead()), restoring.first)
 
     def _go_on(self, it: _Restore, position: int, pause_ms: int = 0) -> None:
@@ -122,7 +121,7 @@ class Restores:
             self._after_a_moment(lambda: self._fetch(it, position), pause_ms)
         else:
             self._grants.restored(it.grant, it.shard, it.restoring, self.now_s)
-            stale = sorted(it.restoring.stale)
+            stale = it.restoring.stale_in(it.grant.ranges)
             assert not stale, f"I9: {self._shell.title} finds late writes of {stale} in a changelog"
             self._end(it.grant, it.ready)
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash
+from assignors import KEY_HASH_MAX, WHOLE, KeyRange, TopicPartition, key_hash, subtract
 from assignors.key_hash import PARTITION_HASH
 from coop_consumer import Config, Context, Worker
 from coop_consumer.core.record import Contents, Record, copy_of
@@ -446,6 +446,35 @@ def test_a_late_write_of_a_process_taken_for_dead_is_left_out_and_repaired(
     restoring = two.restore((WHOLE,), of=one)
     assert restoring.stale == {b"k"}
     assert two.state.get(record(9, b"k")) == b"new"
+
+
+def test_a_hash_with_a_tenure_of_its_own_stays_held_beside_a_restore(
+    logs: tuple[Log, Log],
+) -> None:
+    """A hot key goes on while the ranges round it come back: its state is not read again."""
+    shard, hot = logs[0].shard, KeyRange(key_hash(b"k"), key_hash(b"k"))
+    beside = subtract((WHOLE,), (hot,))
+    shard.hold((WHOLE,), 0, NOW_S)
+    shard.release(beside)
+    assert not shard.begin(beside, (0, 5), NOW_S, DAY_S).wants(b"k", 3)
+    assert shard.held == (hot,)
+    shard.release((hot,))
+    assert shard.begin(beside, (0, 5), NOW_S, DAY_S).wants(b"k", 3), "else it is read along"
+
+
+def test_what_a_handler_that_ran_on_has_put_is_no_late_write(logs: tuple[Log, Log]) -> None:
+    """It is stored while the ranges round its hash are read to an end that lies before it."""
+    log, own = logs[0], KeyRange(key_hash(b"k"), key_hash(b"k"))
+    beside = subtract((WHOLE,), (own,))
+    log.shard.hold((WHOLE,), 0, NOW_S)
+    log.state.put(record(1, b"k"), b"one")
+    log.shard.release((WHOLE,))
+    restoring = log.shard.begin(beside, (0, len(log.records)), NOW_S, DAY_S)
+    log.state.put(record(2, b"k"), b"two")
+    log.acknowledge()
+    log.shard.restore(restoring, log.records[: restoring.end], restoring.end, NOW_S)
+    assert restoring.stale == {b"k"}
+    assert restoring.stale_in(beside) == []
 
 
 def test_state_of_a_topic_that_was_made_anew_is_left_out(logs: tuple[Log, Log]) -> None:
