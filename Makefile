@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv jars test test-spark test-others chaos chaos-eos chaos-logs soak bench lint docs package demo demo-skew demo-spark
+.PHONY: help venv jars test test-spark test-others chaos chaos-eos chaos-logs soak bench lint docs package demo demo-skew demo-spark operate
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -96,6 +96,9 @@ demo: jars  ## Many workers share three partitions of real flights
 
 demo-skew: jars  ## Even ranges beside ranges cut by load, for flights by destination and by carrier
 	$(BIN)/python -m coop_consumer.demo.skew
+
+operate: jars  ## A group of four with page, exporter and Prometheus; a key gets stuck
+	$(BIN)/python examples/operate.py
 
 demo-spark: jars  ## The same flights as a pipeline on a Spark cluster of this machine's
 	$(BIN)/python examples/flights_on_spark.py

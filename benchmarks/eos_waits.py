@@ -45,7 +45,7 @@ from tests.support.journal import Place
 GUARANTEES = ("at_least_once", "exactly_once")
 WORK_S, WORKERS, INTERVAL_MS, KEYS = 0.001, 16, 100, 500
 BUSY_PER_S, BUSY_S, IDLE_PER_S, IDLE_S = 1_000, 10.0, 4, 10.0
-FEED_PER_S, SESSION_MS, LIMIT_S = 200, 6_000, 60.0
+FEED_PER_S, MANY, SESSION_MS, LIMIT_S = 200, 100, 6_000, 60.0
 _FETCH_MS = 5
 
 
@@ -213,8 +213,8 @@ LEAVES, DIES, DIES_OPEN = "leaves", "is killed", "is killed before it commits"
 def be_member(bootstrap: str, topic: str, outputs: str, group: str, way: str) -> None:
     """Be a member that another one takes over from.
 
-    Says a line when it has ranges. Told a line, it goes on until it stands where it is to be
-    killed, and says another one; or it leaves, and says when it had left.
+    Says a line when it has worked for a while. Told a line, it goes on until it stands where it is
+    to be killed, and says another one; or it leaves, and says when it had left.
     """
     worker, is_told = Sends(), threading.Event()
     ask = Transactor._asked
@@ -229,7 +229,7 @@ def be_member(bootstrap: str, topic: str, outputs: str, group: str, way: str) ->
         Transactor._asked = asked  # type: ignore[method-assign]
     config = settings(bootstrap, "exactly_once", outputs, group)
     with WorkerPool(worker, config, [topic], workers=WORKERS):
-        until(lambda: bool(worker.assigned_ns))
+        until(lambda: len(worker.ended_ns) > MANY)
         print(0, flush=True)
         sys.stdin.readline()
         is_told.set()

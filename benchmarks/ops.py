@@ -7,7 +7,8 @@ pair the ratio counts, and of all ratios the median:
     io          seconds: with, over without
     live        the 99th percentile of the latency: with, over without
     cpu_ratio   of each of these: CPU seconds of the member, which other programs disturb less
-    tracing     noop with tracing=on, over without: microseconds of CPU that a record takes more
+    tracing     microseconds of CPU that a record takes more with tracing=on: of the span alone
+                (`spans`), and of a member under noop, whose threads also disturb each other more
     partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes
 
 Runs of `noop` last some seconds only. So they are scraped each second: five times as often as
@@ -33,6 +34,7 @@ from benchmarks.bench import Broker, filled, run_once
 from benchmarks.cases import CASES
 from benchmarks.figures import Figures, figures
 from benchmarks.machine import conditions
+from benchmarks.spans import PARENT, alone_us
 from benchmarks.stops import percentile
 from benchmarks.systems import OURS, SAMPLED, UNSAMPLED, WATCHED
 
@@ -41,7 +43,6 @@ ADDRESS = "BENCH_OPS"
 
 NOOP_RECORDS, PARTITIONS, MANY_RECORDS = 2_000_000, 200, 3_000_000
 TRACED_RECORDS = 300_000
-PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 EVERY_S, EVERY_MANY_S = 1.0, 0.05
 ANSWER_S = 10.0
 
@@ -139,7 +140,7 @@ def _pairs(broker: Broker, name: str, runs: int) -> dict[str, object]:
 def _tracing(broker: Broker, runs: int) -> dict[str, object]:
     """The costs of a span, where all records carry their producer's."""
     case = replace(CASES["noop"][0], records=TRACED_RECORDS)
-    topic = filled(broker, case, [("traceparent", PARENT)])
+    topic = filled(broker, case, [PARENT])
     systems = (OURS, UNSAMPLED, SAMPLED)
     cpu_s: dict[str, list[float]] = {system.name: [] for system in systems}
     for number in range(runs):
@@ -148,7 +149,11 @@ def _tracing(broker: Broker, runs: int) -> dict[str, object]:
         for system in turns:
             run = run_once(broker, case, system, topic, seed=number)
             cpu_s[system.name].append(figures(case, run).cpu_worker_s)
-    found: dict[str, object] = {"records": case.records}
+    found: dict[str, object] = {
+        "alone_unsampled_us": alone_us(runs, sampled=False),
+        "alone_sampled_us": alone_us(runs, sampled=True),
+        "records": case.records,
+    }
     for system in (UNSAMPLED, SAMPLED):
         more_s = [a - b for a, b in zip(cpu_s[system.name], cpu_s[OURS.name], strict=True)]
         more_us = [1e6 * it / case.records for it in more_s]

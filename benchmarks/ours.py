@@ -129,24 +129,13 @@ class Steps:
 
 
 def take_spans(*, sampled: bool) -> None:
-    """Set OpenTelemetry up as programs do, with an exporter that throws spans away."""
-    # Loaded here: other systems have their own environments.
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-    from opentelemetry.sdk.trace.export import (  # noqa: PLC0415
-        BatchSpanProcessor,
-        SpanExporter,
-        SpanExportResult,
-    )
-    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON  # noqa: PLC0415
+    """Set OpenTelemetry up, with an exporter that throws spans away."""
+    # Loaded here: other systems are measured without it.
     from opentelemetry.trace import set_tracer_provider  # noqa: PLC0415
 
-    class Nowhere(SpanExporter):
-        def export(self, _: object) -> SpanExportResult:
-            return SpanExportResult.SUCCESS
+    from benchmarks.spans import provider  # noqa: PLC0415
 
-    provider = TracerProvider(sampler=ALWAYS_ON if sampled else ALWAYS_OFF)
-    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
-    set_tracer_provider(provider)
+    set_tracer_provider(provider(sampled=sampled))
 
 
 class Ours:

@@ -10,7 +10,15 @@ from offsets.codec import (
     split_record,
 )
 from offsets.gap_tracker import GapTracker
-from offsets.history import Committed, Meaning, Newest, Tag, newest_epoch, of_topic
+from offsets.history import (
+    RETIRED,
+    Committed,
+    Meaning,
+    Newest,
+    Tag,
+    newest_epoch,
+    of_topic,
+)
 from offsets.log import Log, LogBatch, LogRecord, MemoryLog
 from offsets.offset_entry import (
     METADATA_BYTES_MAX,
@@ -65,6 +73,7 @@ __all__ = [
     "KEY_BYTES_MAX",
     "METADATA_BYTES_MAX",
     "OFFSET_MAX",
+    "RETIRED",
     "Act",
     "AnnounceKey",
     "AnnounceRecord",

@@ -33,7 +33,7 @@ class Tag(StrEnum):
     EXACTLY_ONCE = "coop-eo"
 
 
-_RETIRED = "coop-retired"
+RETIRED = "coop-retired"
 """How the metadata of a retirement begin."""
 _TOPIC_BYTES = 4
 """So much of a topic's id is in metadata."""
@@ -45,14 +45,14 @@ class Retirement(NamedTuple):
     Attributes:
         tag: Of the guarantee in whose log it has read.
         epoch: The newest epoch there.
-        topic: The beginning of the topic's id, in hex.
         log_end: The end of the log partition up to which it had read.
+        topic: The beginning of the topic's id, in hex.
     """
 
     tag: Tag
     epoch: int
-    topic: str
     log_end: int
+    topic: str
 
     def is_void(self, store: PartitionStore) -> bool:
         """Whether it says nothing about this part of the log: the log is another, or has more."""
@@ -86,25 +86,25 @@ class Committed(NamedTuple):
         """The end of a forgotten group's history: its stable offset.
 
         >>> Committed.retired(7, 3, bytes(16), Tag.AT_LEAST_ONCE, 812)
-        Committed(offset=7, metadata='coop-retired:coop:3:00000000:812')
+        Committed(offset=7, metadata='coop-retired:coop:3:812:00000000')
         """
         topic = topic_id[:_TOPIC_BYTES].hex()
-        return cls(offset, f"{_RETIRED}:{tag}:{epoch}:{topic}:{log_end}")
+        return cls(offset, f"{RETIRED}:{tag}:{epoch}:{log_end}:{topic}")
 
     @property
     def retirement(self) -> Retirement | None:
         """What a retirement says; None: it is none.
 
-        >>> Committed(7, "coop-retired:coop:3:00000000:812").retirement.log_end
+        >>> Committed(7, "coop-retired:coop:3:812:00000000").retirement.log_end
         812
         """
         kind, *rest = self.metadata.split(":")
-        if kind != _RETIRED or len(rest) != len(Retirement._fields):
+        if kind != RETIRED or len(rest) != len(Retirement._fields):
             return None
-        tag, epoch, topic, log_end = rest
+        tag, epoch, log_end, topic = rest
         if tag not in set(Tag) or not (epoch.isdecimal() and log_end.isdecimal()):
             return None
-        return Retirement(Tag(tag), int(epoch), topic, int(log_end))
+        return Retirement(Tag(tag), int(epoch), int(log_end), topic)
 
     @property
     def tagged(self) -> tuple[Tag | None, int]:

@@ -11,6 +11,7 @@ reads.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from assignors.key_hash import KEY_HASH_MAX
@@ -76,10 +77,6 @@ def take_load(reader: WireReader) -> LoadRecord:
             raise reader.fail(f"{size - 1} bytes of a key, {KEY_BYTES_MAX} are the most")
         return HeavyKey(topic_id, number, key_hash, share, reader.take(size - 1) if size else None)
 
-    def later() -> int:
-        """A field that earlier versions do not write."""
-        return reader.number() if reader.at < len(reader.data) else 0
-
     record = LoadRecord(
         incarnation=reader.number(),
         at_ms=reader.signed(),
@@ -89,10 +86,10 @@ def take_load(reader: WireReader) -> LoadRecord:
         finished=reader.number(),
         partitions=tuple(reader.list_of(partition)),
         heavy=tuple(reader.list_of(heavy)[:_HEAVY_MAX]),
-        p50_us=later(),
-        p99_us=later(),
-        memory_bytes=later(),
     )
+    if reader.at < len(reader.data):  # earlier versions end here
+        p50_us, p99_us, memory_bytes = reader.number(), reader.number(), reader.number()
+        record = replace(record, p50_us=p50_us, p99_us=p99_us, memory_bytes=memory_bytes)
     reader.at = len(reader.data)
     return record
 

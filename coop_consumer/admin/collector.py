@@ -16,10 +16,10 @@ from typing import Literal, Self, TypeVar
 
 from assignors import TopicPartition
 from coop_consumer.admin.group_list import FORGOTTEN, HIDDEN, progress_topics, states_of
-from coop_consumer.admin.outside import append_from_outside
 from coop_consumer.admin.remains import Inventory, Remains, owner_of
-from coop_consumer.admin.sweep import Sweep, SweepState, Tombstone
-from coop_consumer.config import Config, Guarantee
+from coop_consumer.admin.sweep import Sweep, SweepState
+from coop_consumer.admin.tombstones import Tombstones
+from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, ConfigError, CoopConsumerError, ExitCode
 from coop_consumer.kafka.groups import Groups
 from coop_consumer.kafka.log_scan import LogScan
@@ -93,6 +93,10 @@ class _Case:
     @property
     def group(self) -> str:
         return self.remains.group
+
+    @property
+    def topic(self) -> str:
+        return self.remains.topic
 
     def end(self, outcome: CollectOutcome, detail: str = "", code: ExitCode = ExitCode.OK) -> None:
         it = self.remains
@@ -199,33 +203,41 @@ class Collector:
             ProgressTopicError, AuthorizationError, BrokerUnreachableError: As they say. What was
                 not yielded is to be collected again.
         """
-        for topic in sorted({it.topic for it in found}):
-            here = [it for it in found if it.topic == topic]
-            yield from self._collect_in(topic, here)
+        # A group with records in both kinds of topics is swept twice, one after the other.
+        shared = [it for it in found if it.topic == self._config.progress_topic]
+        for some in (shared, [it for it in found if it.topic != self._config.progress_topic]):
+            if some:
+                yield from self._collect(some)
 
-    def _collect_in(self, topic: str, found: list[Remains]) -> Iterator[Collected]:
-        is_shared = topic == self._config.progress_topic
-        tag = Tag.AT_LEAST_ONCE if is_shared else Tag.EXACTLY_ONCE
-        count = self._partitions[topic]
-        cases = [_Case(it, Sweep(it.group, tag, count)) for it in found]
-        by_group = {case.group: case.sweep for case in cases}
+    def _collect(self, found: list[Remains]) -> Iterator[Collected]:
+        """Clear these, of which each is another group's."""
+        cases = [self._case(it) for it in found]
+        by_place = {(case.topic, case.group): case.sweep for case in cases}
 
         def take(tp: TopicPartition, record: LogRecord) -> None:
-            sweep = by_group.get(owner_of(record.key).group)
+            sweep = by_place.get((tp.topic, owner_of(record.key).group))
             if sweep is not None:
                 sweep.take(tp.partition, record)
 
-        with closing(LogScan(self._config, self._topics, {topic: count})) as scan:
+        partitions = {case.topic: self._partitions[case.topic] for case in cases}
+        with (
+            closing(LogScan(self._config, self._topics, partitions)) as scan,
+            closing(Tombstones(self._config)) as tombstones,
+        ):
             for first in range(0, len(cases), _AT_ONCE):
-                some = cases[first : first + _AT_ONCE]
-                yield from self._sweep(topic, some, scan, take)
+                yield from self._sweep(cases[first : first + _AT_ONCE], scan, take, tombstones)
+
+    def _case(self, it: Remains) -> _Case:
+        is_shared = it.topic == self._config.progress_topic
+        tag = Tag.AT_LEAST_ONCE if is_shared else Tag.EXACTLY_ONCE
+        return _Case(it, Sweep(it.group, tag, self._partitions[it.topic]))
 
     def _sweep(
         self,
-        topic: str,
         cases: list[_Case],
         scan: LogScan,
         take: Callable[[TopicPartition, LogRecord], None],
+        tombstones: Tombstones,
     ) -> Iterator[Collected]:
         try:
             scan.read_on(take)
@@ -238,7 +250,11 @@ class Collector:
             raise
         self._take_back([case for case in cases if case.result is not None])
         cleared = [case for case in cases if case.result is None]
-        self._clear(topic, cleared)
+        keys: dict[TopicPartition, list[bytes]] = {}
+        for case in cleared:
+            for number, found in case.sweep.clear().items():
+                keys.setdefault(TopicPartition(case.topic, number), []).extend(found)
+        tombstones.append(keys)
         self._forget(cleared)
         for case in cases:
             assert case.result is not None, f"{case.group} was left in the middle"
@@ -261,28 +277,30 @@ class Collector:
                 case.fail(error)
 
     def _leave_undecided(self, case: _Case, scan: LogScan) -> None:
-        behind = {it.partition for it in scan.undecided}
-        if case.remains.topic == self._config.progress_topic:
+        behind = {it.partition for it in scan.undecided if it.topic == case.topic}
+        if case.topic == self._config.progress_topic:
             behind &= case.sweep.log_numbers
         if behind and case.result is None:
             case.end(
                 CollectOutcome.REFUSED,
-                f"{case.remains.topic}-{min(behind)}: a transaction is undecided, so nobody knows "
+                f"{case.topic}-{min(behind)}: a transaction is undecided, so nobody knows "
                 "what the group has done. Nothing was changed. `coop-consumer status` names the "
                 "transaction, and the command that ends it",
                 ExitCode.UNAVAILABLE,
             )
 
     def _retire(self, cases: list[_Case], scan: LogScan) -> None:
-        ends = {tp.partition: end for tp, end in scan.ends.items()}
+        ends = scan.ends
         for case in cases:
             if case.result is None:
+                read_to = {
+                    it: ends[TopicPartition(case.topic, it)] for it in case.sweep.log_numbers
+                }
                 # Nobody can go on with a deleted topic. But the coordinator is to say in any case
                 # that the group has no members.
-                number = min(case.sweep.log_numbers)
-                place = TopicPartition(case.remains.topic, number)
-                nothing = Committed.retired(0, 0, bytes(16), case.sweep.tag, ends[number])
-                case.retired = case.sweep.retire(ends, case.names) or {place: nothing}
+                place = TopicPartition(case.topic, min(read_to))
+                nothing = Committed.retired(0, 0, bytes(16), case.sweep.tag, ends[place])
+                case.retired = case.sweep.retire(read_to, case.names) or {place: nothing}
         self._asked(cases, lambda it: self._groups.commit(it.group, it.retired))
 
     def _look_again(self, cases: list[_Case], scan: LogScan) -> None:
@@ -310,16 +328,6 @@ class Collector:
                 instead = {tp: it for tp, it in mirrored.items() if tp in ours}
                 if instead:
                     self._groups.commit(case.group, instead).result()
-
-    def _clear(self, topic: str, cases: list[_Case]) -> None:
-        entries: dict[int, list[Tombstone]] = {}
-        for case in cases:
-            for number, some in case.sweep.clear().items():
-                entries.setdefault(number, []).extend(some)
-        # The topic is named by this configuration, also if it is a group's own.
-        shared = Guarantee.AT_LEAST_ONCE
-        config = replace(self._config, progress_topic=topic, processing_guarantee=shared)
-        append_from_outside(config, config.producer(), entries)
 
     def _forget(self, cases: list[_Case]) -> None:
         """Delete the retirements, by which Kafka knows the groups again."""
@@ -355,8 +363,8 @@ class Collector:
         if case.result is None or case.result.outcome is not CollectOutcome.CLEARED:
             return ()
         names = []
-        if case.remains.topic != self._config.progress_topic:
-            names.append(case.remains.topic)
+        if case.topic != self._config.progress_topic:
+            names.append(case.topic)
         config = replace(self._config, group_id=case.group)
         for source in sorted(case.names.values()):
             with suppress(ConfigError):  # no topic can have that name

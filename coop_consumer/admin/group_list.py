@@ -93,21 +93,13 @@ def progress_topics(config: Config, topics: Topics) -> tuple[dict[str, int], tup
         AuthorizationError: This user may not read the shared one.
         BrokerUnreachableError: No broker answered.
     """
-    shared, prefix = config.progress_topic, f"{config.progress_topic}-"
-    found, hidden = {}, []
-    for name in [shared, *topics.names_that_begin(prefix)]:
-        facts = topics.find(name)
-        if facts is None:
-            continue
-        try:
-            topics.check_right(name, "READ")
-        except AuthorizationError:
-            if name == shared:
-                raise
-            hidden.append(name)
-        else:
-            found[name] = facts.partitions
-    return found, tuple(hidden)
+    shared = config.progress_topic
+    own = topics.names_that_begin(f"{shared}-")
+    found = topics.readable([shared, *own])
+    if found.get(shared, True) is None:
+        raise AuthorizationError(f"topic {shared}", "read", config.user)
+    readable = {name: facts.partitions for name, facts in found.items() if facts is not None}
+    return readable, tuple(sorted(found.keys() - readable.keys()))
 
 
 def states_of(groups: Groups, names: Iterable[str]) -> dict[str, str]:

@@ -19,9 +19,9 @@ from coop_consumer.admin.deciding import (
     in_words,
 )
 from coop_consumer.admin.inspect import Inspector
-from coop_consumer.admin.releasing import Waits, release_all, waits_of
+from coop_consumer.admin.releasing import PlannedRelease, release_all, waits_of
 from coop_consumer.errors import MisuseError
-from coop_consumer.ops.actions import Action, Asked, Intent
+from coop_consumer.ops.actions import Asked, Intent, PageAction
 from coop_consumer.plain_text import command, printable
 from coop_consumer.status.words import key_text
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coop_consumer.config import Config
     from coop_consumer.status.model import RecordStatus
 
-GROUP_ACTIONS = frozenset({Action.RETRY, Action.SKIP, Action.RELEASE})
+GROUP_ACTIONS = frozenset({PageAction.RETRY, PageAction.SKIP, PageAction.RELEASE})
 """What can be done from outside. Only a member itself can pause."""
 
 _RETRY_RISK = (
@@ -83,14 +83,14 @@ class GroupOperator:
         self._options = tuple(options)
 
     @property
-    def allows(self) -> frozenset[Action]:
+    def allows(self) -> frozenset[PageAction]:
         """As `Operator.allows`."""
         return GROUP_ACTIONS
 
     def look(self, asked: Asked) -> Intent:
         """As `Operator.look`."""
         with Inspector(self._config_of(asked.group)) as inspector:
-            if asked.action is Action.RELEASE:
+            if asked.action is PageAction.RELEASE:
                 return self._release_intent(asked, self._waits(inspector, asked))
             decision = _decision(asked)
             if asked.tp is None or asked.offset is None:
@@ -112,7 +112,7 @@ class GroupOperator:
     def carry_out(self, asked: Asked) -> str:
         """As `Operator.carry_out`."""
         with Inspector(self._config_of(asked.group)) as inspector:
-            if asked.action is Action.RELEASE:
+            if asked.action is PageAction.RELEASE:
                 waits = self._waits(inspector, asked)
                 release_all(inspector, waits)
                 return f"Released: {'; '.join(waits.lines)}"
@@ -129,7 +129,7 @@ class GroupOperator:
         place = f"{asked.tp} offset {asked.offset} ({key_text(record)})"
         return f"{place}: {OUTCOMES[decision]}, {who}."
 
-    def _waits(self, inspector: Inspector, asked: Asked) -> Waits:
+    def _waits(self, inspector: Inspector, asked: Asked) -> PlannedRelease:
         waits = waits_of(inspector, asked.tp, asked.holder or None)
         if not waits.found:
             holder = f" for {asked.holder}" if asked.holder else ""
@@ -138,7 +138,7 @@ class GroupOperator:
             )
         return waits
 
-    def _release_intent(self, asked: Asked, waits: Waits) -> Intent:
+    def _release_intent(self, asked: Asked, waits: PlannedRelease) -> Intent:
         holder = ("--holder", asked.holder) if asked.holder else ()
         return Intent(
             f"Release what members wait for in {asked.tp}?",
@@ -171,31 +171,31 @@ class MemberOperator(GroupOperator):
     """
 
     def __init__(self, config: Config, member: Pauses) -> None:
-        super().__init__(lambda _: config)
+        super().__init__(lambda _: config, ("--bootstrap", config.bootstrap_servers))
         self._group = config.group_id
         self._member = member
 
     @property
-    def allows(self) -> frozenset[Action]:
+    def allows(self) -> frozenset[PageAction]:
         """As `Operator.allows`."""
-        return frozenset(Action)
+        return frozenset(PageAction)
 
     def look(self, asked: Asked) -> Intent:
         """As `Operator.look`."""
         self._refuse_other_groups(asked)
-        if asked.action is Action.PAUSE:
+        if asked.action is PageAction.PAUSE:
             return Intent(f"Pause {asked.tp} here?", (), _PAUSE_RISK, "Pause it")
-        if asked.action is Action.RESUME:
+        if asked.action is PageAction.RESUME:
             return Intent(f"Resume {asked.tp} here?", (), _RESUME_RISK, "Resume it")
         return super().look(asked)
 
     def carry_out(self, asked: Asked) -> str:
         """As `Operator.carry_out`."""
         self._refuse_other_groups(asked)
-        if asked.tp is not None and asked.action is Action.PAUSE:
+        if asked.tp is not None and asked.action is PageAction.PAUSE:
             self._member.pause([asked.tp])
             return f"{asked.tp}: paused at this member."
-        if asked.tp is not None and asked.action is Action.RESUME:
+        if asked.tp is not None and asked.action is PageAction.RESUME:
             self._member.resume([asked.tp])
             return f"{asked.tp}: goes on at this member."
         return super().carry_out(asked)
@@ -210,7 +210,7 @@ class MemberOperator(GroupOperator):
 
 
 def _decision(asked: Asked) -> Decision:
-    return "skip" if asked.action is Action.SKIP else "retry"
+    return "skip" if asked.action is PageAction.SKIP else "retry"
 
 
 def _any(tp: TopicPartition, record: RecordStatus) -> bool:

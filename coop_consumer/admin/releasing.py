@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class PlannedRelease:
     """What would be released.
 
     Attributes:
@@ -49,7 +49,7 @@ class Waits:
 
 def waits_of(
     inspector: Inspector, place: TopicPartition | None = None, holder: str | None = None
-) -> Waits:
+) -> PlannedRelease:
     """The waits of a group now.
 
     Args:
@@ -73,10 +73,10 @@ def waits_of(
     )
     is_once = seen.guarantee == Guarantee.EXACTLY_ONCE
     put_out = holders_at_work(seen, [it for _, it in found]) if is_once else ()
-    return Waits(seen, found, is_once, put_out)
+    return PlannedRelease(seen, found, is_once, put_out)
 
 
-def release_all(inspector: Inspector, waits: Waits) -> None:
+def release_all(inspector: Inspector, waits: PlannedRelease) -> None:
     """Release them.
 
     Raises:

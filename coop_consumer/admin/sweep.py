@@ -35,8 +35,6 @@ from offsets import (
     decode_key,
 )
 
-Tombstone = tuple[bytes, None]
-
 
 class SweepState(Enum):
     """How far a sweep is."""
@@ -150,8 +148,8 @@ class Sweep:
                     found[place] = offset_of(store, store.epoch, number)
         return found
 
-    def clear(self) -> dict[int, list[Tombstone]]:
-        """The tombstones, by log partition, in the order in which they are to be appended.
+    def clear(self) -> dict[int, list[bytes]]:
+        """The keys that get tombstones, by log partition, in the order for appending them.
 
         After any of them the log tells less of what is done, never more: bases come behind tenures,
         and topic starts last.
@@ -159,9 +157,7 @@ class Sweep:
         assert self.state is SweepState.RETIRED, f"I3: {self.group}: cleared in {self.state.name}"
         self.state = SweepState.CLEARED
         return {
-            number: [(data, None) for data in sorted(live, key=_turn)]
-            for number, live in sorted(self._live.items())
-            if live
+            number: sorted(live, key=_turn) for number, live in sorted(self._live.items()) if live
         }
 
 

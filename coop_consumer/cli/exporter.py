@@ -23,6 +23,7 @@ from coop_consumer.cli.places import TOPIC
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.group_metrics import group_samples
 from coop_consumer.ops.serving import refuse_without_packages
+from coop_consumer.ops.telemetry import refuse_without_otel, show_samples
 from coop_consumer.signals import TakenSignals
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1:9465"
 EVERY_S = 10.0
-_SETTING = "--address"
+_SETTING, _OTEL = "--address", "--otel"
 _NOBODY = "coop-consumer-exporter"
 """The group in whose name groups are listed; it has no member, and nothing is kept under it."""
 
@@ -56,6 +57,7 @@ _NOBODY = "coop-consumer-exporter"
     show_default=True,
     help="How long after a look the next one begins.",
 )
+@click.option(_OTEL, "shows_otel", is_flag=True, help="Show them by OpenTelemetry, too.")
 @connection_options
 @log_option("info")
 def exporter(
@@ -65,6 +67,7 @@ def exporter(
     topics: tuple[str, ...],
     address: str,
     every: float,
+    shows_otel: bool,
 ) -> None:
     """Show GROUPs from outside as metrics at /metrics: offsets, what is left, what stands.
 
@@ -76,6 +79,8 @@ def exporter(
     SIGTERM and SIGINT end it (exit code 0).
     """
     refuse_without_packages(_SETTING)
+    if shows_otel:
+        refuse_without_otel(_OTEL, "")
     ending = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:
@@ -87,6 +92,8 @@ def exporter(
         taken = TakenSignals((signal.SIGTERM, signal.SIGINT), end)
         stack.callback(taken.give_back)
         _serve(stack, address, watches)
+        if shows_otel:
+            show_samples("exporter", lambda: _samples(watches.looks), _OTEL, of_groups=True)
         stack.callback(watches.close)
         if groups:
             watches.begin(dict.fromkeys(groups))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from coop_consumer.cli.options import Connection
-    from coop_consumer.ops.actions import Action
+    from coop_consumer.ops.actions import PageAction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +69,7 @@ class GuardChoice:
         return guarded_by(Door(host=host, token=token, hosts=frozenset(self.hosts)))
 
     @property
-    def allows(self) -> frozenset[Action]:
+    def allows(self) -> frozenset[PageAction]:
         """The actions that the page offers."""
         from coop_consumer.admin.operator import GROUP_ACTIONS  # noqa: PLC0415
 

@@ -65,7 +65,7 @@ def init(
     config = connection.config(group)
     names = chosen_topics(topics) if topics else config.topic_names
     if not names:
-        raise ConfigError("--topics", "is missing: no topic to consume", "Give --topics")
+        raise ConfigError("--topics", "is missing: no topic to consume", "Name it: --topics orders")
     principal = principal or f"User:{config.user or 'NAME'}"
     if not principal.partition(":")[2]:
         raise ConfigError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.notices import Notices
     from coop_consumer.core.outbox import Outbox
     from coop_consumer.errors import CoopConsumerError
-    from offsets import TenureRecord
+    from offsets import LoggedTenure, TenureRecord
 
 _RESEND_MS = 200
 
@@ -52,6 +52,23 @@ class Beginnings:
     notices: Notices
     _beginning: dict[int, tuple[Tenure, TenureRecord]] = field(default_factory=dict)
     resending: list[tuple[int, int]] = field(default_factory=list)
+
+    def fence_fallen(self, partition: Partition, waiting: WaitingRanges) -> None:
+        """Fence whoever had ranges that wait, has not released them, and claims them no more.
+
+        A range begins behind a complete read, which waits for what a fallen owner has open. So that
+        is ended as soon as the log tells of the owner. To fence a member that lives is harmless.
+        """
+        if not self.state.config.exactly_once:
+            return
+        claiming = {RunId(it.member, it.incarnation) for it in waiting.waits}
+        fallen = {
+            RunId(last.id.member, last.id.incarnation)
+            for last, share in partition.store.last_holders(waiting.ranges)
+            if self._has_fallen(last, share)
+        }
+        if found := fallen - claiming:
+            self.state.actions.append(Fence(sorted(found)))
 
     def begin(self, partition: Partition) -> None:
         """Begin what is free of the ranges that wait.
@@ -161,9 +178,7 @@ class Beginnings:
         for last, share in partition.store.last_holders(
             without(tenure.ranges, tenure.blocked.hashes)
         ):
-            told = last.record
-            was_ours = (last.id.member, last.id.incarnation) == (state.name, state.incarnation)
-            has_fallen = not was_ours and bool(subtract(share, told.released))
+            told, has_fallen = last.record, self._has_fallen(last, share)
             if has_fallen:
                 fallen.add(RunId(last.id.member, last.id.incarnation))
             if not (has_fallen or told.fallen):
@@ -179,6 +194,12 @@ class Beginnings:
             state.actions.append(Fence(sorted(fallen)))
         if tenure.falls.owners or any(attempt.fell for attempt in tenure.attempts.values()):
             be_careful(state, tenure, bounds)
+
+    def _has_fallen(self, last: LoggedTenure, share: tuple[KeyRange, ...]) -> bool:
+        """Whether another run has left some of its share behind without a release."""
+        state = self.state
+        was_ours = (last.id.member, last.id.incarnation) == (state.name, state.incarnation)
+        return not was_ours and bool(subtract(share, last.record.released))
 
     def _warn_of_others(self, partition: Partition, ranges: tuple[KeyRange, ...]) -> None:
         """Without a group nobody keeps two processes apart: report whose hold the log shows."""

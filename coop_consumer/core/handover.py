@@ -96,11 +96,17 @@ class Handover:
             since_ms = min((since[r] for r in new if r in since), default=self.state.now_ms)
             partition.waiting = [WaitingRanges(new, waits, since_ms)]
             partition.agreement.reopen()
+            self.fence_fallen(partition)
         for tenure in partition.tenures:
             if tenure.blocked.hashes:
                 tenure.blocked.waits = waits
         if new or partition.agreement.leads or any(t.blocked.hashes for t in partition.tenures):
             self.reading.read(partition.view)
+
+    def fence_fallen(self, partition: Partition) -> None:
+        """End what fallen owners of ranges that wait have open: complete reads wait for it."""
+        for item in partition.waiting:
+            self.beginnings.fence_fallen(partition, item)
 
     def begin_again(self, partition: Partition) -> None:
         """Give up what we hold here, and wait for it anew by the present assignment.

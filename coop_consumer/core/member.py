@@ -415,6 +415,7 @@ class MemberCore:
         for partition in self.state.partitions.values() if event.records else ():
             if partition.view is view:
                 self.claims.drop_finished_waits(partition)
+                self.handover.fence_fallen(partition)
         if event.complete and event.records:
             self.mirror.progressed()
         if event.complete:

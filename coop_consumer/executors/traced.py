@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from coop_consumer.executors.batches import Errors
     from coop_consumer.ops.record_spans import RecordSpans
 
-Process = Callable[["Record"], object]
-AsyncProcess = Callable[["Record"], Awaitable[object]]
-Outcome = Callable[[Sequence["Record"]], "Errors"]
+RecordCall = Callable[["Record"], object]
+AsyncRecordCall = Callable[["Record"], Awaitable[object]]
+BatchCall = Callable[[Sequence["Record"]], "Errors"]
 """Has a batch processed; returns which of its records have failed, and raises nothing."""
-AsyncOutcome = Callable[[Sequence["Record"]], Awaitable["Errors"]]
+AsyncBatchCall = Callable[[Sequence["Record"]], Awaitable["Errors"]]
 
 
-def in_span(process: Process, spans: RecordSpans | None) -> Process:
+def in_span(process: RecordCall, spans: RecordSpans | None) -> RecordCall:
     """A handler of records, each in its span; without `spans` the handler itself."""
     if spans is None:
         return process
@@ -43,7 +43,7 @@ def in_span(process: Process, spans: RecordSpans | None) -> Process:
     return traced
 
 
-def in_async_span(process: AsyncProcess, spans: RecordSpans | None) -> AsyncProcess:
+def in_async_span(process: AsyncRecordCall, spans: RecordSpans | None) -> AsyncRecordCall:
     """The same of a coroutine function."""
     if spans is None:
         return process
@@ -66,7 +66,7 @@ def in_async_span(process: AsyncProcess, spans: RecordSpans | None) -> AsyncProc
     return traced
 
 
-def in_batch_span(outcome: Outcome, spans: RecordSpans | None) -> Outcome:
+def in_batch_span(outcome: BatchCall, spans: RecordSpans | None) -> BatchCall:
     """A handler of batches, each in its span; a batch of one record is in that record's."""
     if spans is None:
         return outcome
@@ -87,7 +87,7 @@ def in_batch_span(outcome: Outcome, spans: RecordSpans | None) -> Outcome:
     return traced
 
 
-def in_async_batch_span(outcome: AsyncOutcome, spans: RecordSpans | None) -> AsyncOutcome:
+def in_async_batch_span(outcome: AsyncBatchCall, spans: RecordSpans | None) -> AsyncBatchCall:
     """The same of a coroutine function."""
     if spans is None:
         return outcome

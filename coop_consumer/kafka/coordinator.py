@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from coop_consumer.errors import BrokerUnreachableError
 from coop_consumer.kafka.translate import translated
-from offsets import Committed, Tag
+from offsets import RETIRED, Committed, Tag
 
 T = TypeVar("T")
 
-_TAG = re.compile(rf"({'|'.join(Tag)}):\d+:[0-9a-f]{{8}}")
+_TAG = re.compile(rf"({RETIRED}:({'|'.join(Tag)}):\d+|{'|'.join(Tag)}):\d+:[0-9a-f]{{8}}")
 
 MOVES_OR_LOADS = (
     KafkaError.NOT_COORDINATOR,  # the client's knowledge of the coordinator is old

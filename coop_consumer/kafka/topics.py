@@ -381,6 +381,32 @@ class Topics(AdminCalls):
         found: TopicDescription = self._answer(future, f"topic {name}")
         return [operation.name for operation in found.authorized_operations]
 
+    def readable(self, names: Collection[str]) -> dict[str, TopicFacts | None]:
+        """Which of these topics this user may read, all asked at once.
+
+        Args:
+            names: The topics; one that does not exist is left out.
+
+        Returns:
+            The facts of a topic; None: it may be seen, and not read.
+
+        Raises:
+            AuthorizationError: One may not be seen.
+            BrokerUnreachableError: No broker answered.
+        """
+        if not names:
+            return {}
+        asked = TopicCollection(sorted(names))
+        answers = self.admin.describe_topics(asked, include_authorized_operations=True)
+        found: dict[str, TopicFacts | None] = {}
+        for name, future in answers.items():
+            with suppress(TopicMissingError):
+                described: TopicDescription = self._answer(future, f"topic {name}")
+                allowed = {it.name for it in described.authorized_operations}
+                may_read = not allowed or bool({"READ", "ALL"} & allowed)
+                found[name] = _facts(described) if may_read else None
+        return found
+
     def check_right(self, name: str, right: Literal["READ", "WRITE"]) -> None:
         """See that this user has a right on a topic, as far as the broker says. Blocks.
 

@@ -176,13 +176,14 @@ class Hands:
 
         def told(fenced: Future[Sequence[RunId]]) -> None:
             error = fenced.exception()
+            over = fenced.result() or () if error is None else ()
+            with self._fencing:  # of the others the next range that begins asks once more
+                self._fenced -= runs - set(over)
+                self._is_fencing = False
             if isinstance(error, CoopConsumerError):
-                with self._fencing:  # the next range that begins asks once more
-                    self._fenced -= runs
                 self.inbox.tell(events.Fenced((), error))
-            elif error is None and fenced.result():
-                self.inbox.tell(events.Fenced(fenced.result()))
-            self._is_fencing = False
+            elif over:
+                self.inbox.tell(events.Fenced(over))
             self.fence(())
 
         future = self.membership.fence(runs, lambda run: id_of(self.config, run))

@@ -20,7 +20,7 @@ _OFFSET_DIGITS = 19
 _NAME_CHARACTERS = 1_000
 
 
-class Action(StrEnum):
+class PageAction(StrEnum):
     """What is asked for.
 
     RETRY, SKIP: a decision about a parked record. RELEASE: members begin that wait for another
@@ -46,7 +46,7 @@ class Asked:
         holder: Only what this member holds, for `release`; "": any.
     """
 
-    action: Action
+    action: PageAction
     group: str
     tp: TopicPartition | None = None
     offset: int | None = None
@@ -60,7 +60,7 @@ class Asked:
             found |= {"topic": self.tp.topic, "partition": str(self.tp.partition)}
         if self.offset is not None:
             found["offset"] = str(self.offset)
-        if self.action is Action.RETRY and self.tp is None:
+        if self.action is PageAction.RETRY and self.tp is None:
             found["all"] = "1"
         if self.holder:
             found["holder"] = self.holder
@@ -83,28 +83,28 @@ def asked_in(action: str, group: str, fields: Mapping[str, str]) -> Asked:
     >>> print(asked.action, asked.group, asked.tp, asked.offset)
     skip billing orders-3 43
     """
-    if action not in set(Action):
-        raise UnclearError(f"There is no action of this name. There are {', '.join(Action)}.")
-    chosen = Action(action)
+    if action not in set(PageAction):
+        raise UnclearError(f"There is no action of this name. There are {', '.join(PageAction)}.")
+    chosen = PageAction(action)
     if not group.strip() or unsendable(group):
         raise UnclearError("This is no group's name.")
     tp = _partition_in(fields)
     match chosen:
-        case Action.RETRY | Action.SKIP:
-            if chosen is Action.RETRY and fields.get("all") == "1" and tp is None:
+        case PageAction.RETRY | PageAction.SKIP:
+            if chosen is PageAction.RETRY and fields.get("all") == "1" and tp is None:
                 return Asked(chosen, group)
             offset = _number_in(fields, "offset", _OFFSET_DIGITS)
             if tp is None or offset is None:
                 raise UnclearError("Name a record by topic, partition and offset.")
             return Asked(chosen, group, tp, offset)
-        case Action.RELEASE:
+        case PageAction.RELEASE:
             holder = fields.get("holder", "")
             if len(holder) > _NAME_CHARACTERS or unsendable(holder):
                 raise UnclearError("The holder is no member's name.")
             if tp is None:
                 raise UnclearError("Name a partition by topic and partition.")
             return Asked(chosen, group, tp, holder=holder)
-        case Action.PAUSE | Action.RESUME:
+        case PageAction.PAUSE | PageAction.RESUME:
             if tp is None:
                 raise UnclearError("Name a partition by topic and partition.")
             return Asked(chosen, group, tp)
@@ -151,7 +151,7 @@ class Operator(Protocol):
     """Carries out what people ask for. Any thread may call; a call takes as long as it takes."""
 
     @property
-    def allows(self) -> frozenset[Action]:
+    def allows(self) -> frozenset[PageAction]:
         """The actions that it knows."""
 
     def look(self, asked: Asked) -> Intent:

@@ -31,8 +31,9 @@ NAME = "coop_consumer"
 
 _FRESH_S = 1.0
 """A reader asks one instrument after the other: within this time all of them show one moment."""
-_UNITS = {"seconds": "s", "bytes": "By", "1": "", "ratio": ""}
-"""In UCUM. A unit of 1 is left out: it would end up in the names that Prometheus gets."""
+_UNITS = {"seconds": "s", "bytes": "By"}
+"""In UCUM."""
+_NONE = ("1", "ratio")
 
 Observations = dict[str, list[Observation]]
 Samples = Callable[[], Iterable["Sample"]]
@@ -137,13 +138,19 @@ def _values_of(sample: Sample) -> Iterator[tuple[str, float, dict[str, str]]]:
 
 
 def _instruments_of(row: Metric) -> Iterator[tuple[str, MetricKind, str]]:
-    unit = _UNITS.get(row.unit, f"{{{row.unit}}}")
     if row.kind is not MetricKind.HISTOGRAM:
-        yield row.name, row.kind, unit
+        yield row.name, row.kind, _unit_of(row)
         return
-    yield f"{row.name}_bucket", MetricKind.COUNTER, ""
-    yield f"{row.name}_count", MetricKind.COUNTER, ""
-    yield f"{row.name}_sum", MetricKind.COUNTER, unit
+    for part in ("bucket", "count", "sum"):
+        yield f"{row.name}_{part}", MetricKind.COUNTER, ""
+
+
+def _unit_of(row: Metric) -> str:
+    """The unit; none where exporters for Prometheus would add it to a name that has it already."""
+    unit = _UNITS.get(row.unit)
+    if unit is None:
+        return "" if row.unit in _NONE else f"{{{row.unit}}}"
+    return unit if row.name.removesuffix("_total").endswith(f"_{row.unit}") else ""
 
 
 _lock = threading.Lock()

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
 
 Headers = Sequence[tuple[str, bytes | None]]
-Errors = Mapping[Record, "Failure"] | None
-"""See `coop_consumer.executors.batches`."""
+RecordErrors = Mapping[Record, "Failure"] | None
+"""Which records of a batch have failed, and why; None: something has, and nobody knows what."""
 _NONE = Carried({}, is_recording=False)
 _PARTITIONS_MAX = 10_000
 """So many objects of partitions are known, before all of them are looked up anew."""
@@ -227,7 +227,7 @@ class RecordSpans:
         if token is not None:
             detach(token)
         trace = trace_of(record)
-        if isinstance(trace, SpanOfRecord):
+        if isinstance(trace, SpanOfRecord) and not is_sealed(record):
             trace.failed_ns = time_ns()
 
     def start(self, record: Record) -> SpanOfRecord | None:
@@ -251,12 +251,13 @@ class RecordSpans:
             return
         if times is None:
             trace.end()
-        else:
+            return
+        if record._attempt == 1:  # a later one has its event, of when it was sent there
             try:
-                trace.begun_again(int(record._attempt), times[0])
+                trace.begun_again(1, times[0])
             except Exception as error:  # noqa: BLE001 - as above
                 report(error)
-            trace.end(times[1])
+        trace.end(times[1])
 
     def _span_of(self, record: Record) -> SpanOfRecord:
         """The record's span: that of an earlier attempt, or a new one."""
@@ -343,7 +344,7 @@ class RecordSpans:
         if token is not None:
             detach(token)
 
-    def conclude(self, batch: SpanOfBatch | None, errors: Errors) -> None:
+    def conclude(self, batch: SpanOfBatch | None, errors: RecordErrors) -> None:
         """A batch has ended.
 
         Args:
@@ -391,7 +392,7 @@ class RecordSpans:
                     span.add_link(of, place)
         return SpanOfBatch(records, span, set_span_in_context(span), begun_ns)
 
-    def _conclude(self, batch: SpanOfBatch, errors: Errors) -> None:
+    def _conclude(self, batch: SpanOfBatch, errors: RecordErrors) -> None:
         span = batch.span
         if errors is None:
             span.set_status(Status(StatusCode.ERROR, "each record is tried by itself"))

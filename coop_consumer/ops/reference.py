@@ -53,6 +53,26 @@ coop-consumer exporter billing shipping     # at 127.0.0.1:9465; one process for
 - `statistics.interval.ms` has librdkafka's clients add figures of their own. Each of them costs the
   interpreter a millisecond for some hundred partitions.
 
+## OpenTelemetry
+
+With `ops.otel=true` the same figures are shown by instruments of OpenTelemetry, beside `/metrics`
+or without it. `coop-consumer exporter --otel` does so for groups. That needs the extra `otel`, and
+a meter provider of the program's: by an SDK, or by `opentelemetry-instrument`
+([tracing.md](tracing.md#try-it)). Nothing is counted twice: a value is made when a reader asks,
+once a second at most.
+
+- Names and labels are those below. Counters are observable counters, gauges are observable gauges.
+  Where Prometheus gets them from OpenTelemetry, names stay as they are.
+- **Histograms are three counters each**: `coop_handler_seconds_bucket` with the attribute `le`,
+  `coop_handler_seconds_count`, `coop_handler_seconds_sum`. OpenTelemetry's API takes a histogram
+  one value at a time, and has none that is read. A member counts durations in buckets, many at
+  once, and to hand each of them on would cost a record a microsecond. So a backend shows no
+  histogram. With PromQL, `histogram_quantile` works on the counter: Prometheus appends `_total` to
+  these names.
+- An end of the process may lose the last figures, unless the program shuts its meter provider down.
+- Two members of one group in one process have the same attributes, and the one that started last
+  is shown. Give each a process, as `coop-consumer run` does.
+
 `deploy/grafana/coop-consumer.json` is a dashboard, and `deploy/prometheus/alerts.yaml` has alerts.
 Each alert links what to do to its section of [runbook.md](runbook.md).
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from assignors import TopicPartition
 from coop_consumer.ops.action_routes import action_routes, confirm_url
-from coop_consumer.ops.actions import Action, Asked, Intent
+from coop_consumer.ops.actions import Asked, Intent, PageAction
 from coop_consumer.ops.guard import Door, guarded_by
 from coop_consumer.ops.page.rendering import environment
 from coop_consumer.ops.page.routes import page_routes
@@ -25,7 +25,7 @@ PLACE = TopicPartition("orders", 1)
 class Shown:
     """An operator that shows what it would do."""
 
-    allows = frozenset({Action.RETRY, Action.SKIP, Action.RELEASE})
+    allows = frozenset({PageAction.RETRY, PageAction.SKIP, PageAction.RELEASE})
 
     def look(self, asked: Asked) -> Intent:
         return Intent(
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
         page = f"/group/{status.group}"
         take("dark", page, 1_200, 760, "dark")
         take("narrow", page, 320, 720, "light")
-        skip = confirm_url(Asked(Action.SKIP, status.group, PLACE, 43))
+        skip = confirm_url(Asked(PageAction.SKIP, status.group, PLACE, 43))
         take("confirm", skip, 720, 470, "light")
 
 

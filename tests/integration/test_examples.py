@@ -78,6 +78,13 @@ def test_exactly_once_has_each_total_once_however_often_its_process_is_killed(
     assert "of 100 of 100 customers all are there, once, in order, and right" in told
 
 
+def test_operate_shows_a_stuck_key_and_where_to_look(bootstrap: str) -> None:
+    told = run(bootstrap, "operate", "--topic", (group := fresh("payments")), "--seconds", "0")
+    assert re.search(rf"customer-13 is stuck: {group}-\d@\d+ is parked after 3 attempts", told)
+    assert f"coop-consumer skip {group} " in told
+    assert told.endswith("all have ended\n"), told
+
+
 def test_kv_store_is_one_store_while_leaders_are_killed_and_moved(
     bootstrap: str, tmp_path: Path
 ) -> None:

@@ -1,12 +1,18 @@
-"""What happens to a member while it runs: the log says what, where, what now, and what helps."""
+"""What happens to a member while it runs: the log says what, where, what now, what helps, and soon.
+
+How soon is read from the lines: either they say it, or their times do. The limits are five times
+what the docs promise or more, as a busy machine is no defect.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -46,6 +52,12 @@ class Unpaid(Worker):
 Start = Callable[..., Background]
 
 
+def said_at(run: Background, text: str) -> datetime:
+    """The time of the first line of a log that contains a text."""
+    line = next(line for line in run.printed.splitlines() if text in line)
+    return datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - as logged
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Run a worker on a job: `start(orders, "Hangs", max_attempts=1)`. Gone after the test."""
@@ -72,6 +84,8 @@ def test_a_handler_that_hangs_is_named_with_its_line(job: Callable[..., Job], st
     run.wait_for("Set time-outs for its calls, or raise max.processing.ms")
     assert f"{orders.topic}-0 offset 0 (key b'a'): its handler has run for" in run.printed
     assert "threading.Event().wait()" in run.printed
+    [ran_ms] = re.findall(r"its handler has run for (\d+) ms", run.printed)
+    assert int(ran_ms) <= 5 * 1_000, "max.processing.ms is 1,000"
 
 
 def test_a_dependency_that_is_away_holds_records_back_and_parks_none(
@@ -82,6 +96,8 @@ def test_a_dependency_that_is_away_holds_records_back_and_parks_none(
     run = start(orders, "Unpaid")
     run.wait_for("Look after what the handlers depend on; circuit.share=0 turns this off")
     assert "ConnectionRefusedError: db-7:5432" in run.printed
+    [results] = re.findall(r"of the last (\d+) results", run.printed)
+    assert int(results) <= 100, "as many workers, and some more, had begun by then"
     run.interrupt()
 
 
@@ -95,6 +111,7 @@ def test_a_record_that_is_given_up_is_told_with_the_commands_that_help(
     place = f"{orders.group} {orders.topic}-0 0"
     assert f"coop-consumer retry {place}" in run.printed
     assert f"coop-consumer skip {place}" in run.printed
+    assert "failed 1 times, last with" in run.printed
 
 
 def test_a_process_that_is_killed_is_replaced(job: Callable[..., Job], start: Start) -> None:
@@ -120,6 +137,8 @@ def test_the_twin_of_a_static_member_takes_its_place(job: Callable[..., Job], st
     assert "another process has joined under this name" in first.printed
     assert "Give every running process a name of its own" in first.printed
     assert "joining again" not in first.printed
+    joined, told = said_at(twin, "generation "), said_at(first, "another process has joined")
+    assert told - joined < timedelta(seconds=5), "a member shows life twice a second"
     orders.produce(["a"])
     twin.wait_for("done 1 in ")
     twin.interrupt()
@@ -138,6 +157,8 @@ def test_a_broker_that_goes_away_is_waited_for(
     broker.kill()
     run.wait_for("no broker answers since")
     assert "Check that the brokers run, and the network" in run.printed
+    [silent_s] = re.findall(r"no broker answers since [\d:]+, for (\d+) s", run.printed)
+    assert int(silent_s) <= 10, "two seconds are promised"
     broker.restart()
     run.wait_for("a broker answers again, after")
     orders.produce(["a"])

@@ -1,6 +1,7 @@
-"""The walk of a newcomer: each mistake with its message, its exit code, and the way on.
+"""The walk of a newcomer: each mistake with its message, its exit code, how soon, and the way on.
 
-The mistakes are the rows of `tests/support/mistakes.py`.
+The mistakes are the rows of `tests/support/mistakes.py`. How soon: before any broker is asked; or,
+where only a broker can say it, well within five times what a command waits for brokers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from uuid import uuid4
 
 import pytest
@@ -22,12 +24,14 @@ from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.errors import ExitCode
 from tests.support.job import Job
-from tests.support.journal import WAIT_S
 from tests.support.mistakes import FILES, MISTAKES, SECURED, Mistake
 from tests.support.rights import grant
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
+
+TOLD_WITHIN_S = 50.0
+"""A command gives brokers 10 s."""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +39,16 @@ def port() -> Iterator[int]:
     """A port that another program has."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         yield taken.getsockname()[1]
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """Where a broker should be that nobody may ask."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield listener
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 @pytest.fixture
@@ -51,7 +65,9 @@ def newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def typed(words: list[str], bootstrap: str | None, folder: Path) -> tuple[int, str]:
     """The exit code of a command, and all that it has said. `run` is a process, as it stays."""
     if words[0] != "run":
+        began_s = monotonic()
         told = CliRunner().invoke(app, words, env={"COOP_BOOTSTRAP": bootstrap})
+        assert monotonic() - began_s < TOLD_WITHIN_S
         return told.exit_code, told.output
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("COOP_BOOTSTRAP", None)
@@ -62,7 +78,7 @@ def typed(words: list[str], bootstrap: str | None, folder: Path) -> tuple[int, s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=WAIT_S,
+        timeout=TOLD_WITHIN_S,
         check=False,
     )
     return ended.returncode, ended.stdout
@@ -92,9 +108,10 @@ def orders(bootstrap: str) -> Iterator[Job]:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda it: it.name.replace(" ", "-"))
 def test_a_mistake_is_told_with_the_way_on(
-    mistake: Mistake, newcomer: Path, orders: Job, port: int
+    mistake: Mistake, newcomer: Path, orders: Job, port: int, silent: socket.socket
 ) -> None:
-    bootstrap = str(orders.client["bootstrap.servers"])
+    host, free = silent.getsockname()
+    bootstrap = str(orders.client["bootstrap.servers"]) if mistake.asks else f"{host}:{free}"
     names = {"topic": orders.topic, "group": orders.group, "port": port, "bootstrap": bootstrap}
     code, said = typed(
         shlex.split(mistake.words.format(**names)),

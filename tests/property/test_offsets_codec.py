@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import replace
 from typing import Literal
 
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from assignors.key_hash import KEY_HASH_MAX
@@ -190,6 +190,9 @@ def test_damaged_values_raise_one_error_or_are_values(value: Value, data: st.Dat
 def test_a_value_cut_off_is_corrupt(value: Value, at: int) -> None:
     data = encode_value(value)
     cut = data[: at % len(data)]
+    if isinstance(value, LoadRecord):
+        first = replace(value, p50_us=0, p99_us=0, memory_bytes=0)
+        assume(cut != encode_value(first)[:-3])  # that is what earlier versions write
     try:
         decode_value(key_for(value), cut)
     except CorruptRecordError as error:

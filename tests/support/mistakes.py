@@ -1,7 +1,7 @@
 """Mistakes of newcomers, each with its message, its exit code, and the way on: a table.
 
 A message names what is wrong and where, and what to type. A row has a command line as it is typed,
-how it must end, and what must stand in the message. A new mistake is a new row.
+how it must end, what must stand in the message, and how soon it comes. A new mistake is a new row.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Mistake:
         code: How the command ends.
         says: What stands in its message.
         bootstrap: COOP_BOOTSTRAP; None: it is not set; "": the test's broker.
+        asks: Only a broker can say it. Otherwise it must be told before any broker is asked.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Mistake:
     code: ExitCode
     says: tuple[str, ...]
     bootstrap: str | None = ""
+    asks: bool = False
 
 
 USAGE, MISSING, CONFLICT = ExitCode.USAGE, ExitCode.MISSING, ExitCode.CONFLICT
@@ -96,10 +98,12 @@ MISTAKES = [
         (f"bootstrap.servers={NOWHERE}: no broker answered", "Connection refused",
          "\n    coop-consumer broker start\n"),
         bootstrap=NOWHERE,
+        asks=True,
     ),
     Mistake(
         "a host that does not exist", "topic list --bootstrap no-such-host.invalid:9092",
         ExitCode.UNAVAILABLE, ("no-such-host.invalid:9092", "no broker answered"),
+        asks=True,
     ),
     Mistake("no background broker", "broker status", MISSING, ("not running", "broker start")),
     Mistake(
@@ -109,6 +113,23 @@ MISTAKES = [
     Mistake(
         "a port in use", "broker start --port {port}", USAGE,
         ("port {port} on 127.0.0.1", "is taken", "Name another one, or none"),
+    ),
+    # -- groups, provisioned and cleared
+    Mistake(
+        "a length of time without a unit", "gc --older-than 30", USAGE,
+        ("--older-than", "30 is no length of time", "as in 30d"),
+    ),
+    Mistake(
+        "no topic to provide for", "init --group {group}", USAGE,
+        ("--topics is missing", "Give --topics"),
+    ),
+    Mistake(
+        "a principal without its kind", "init --group {group} --topics {topic} --principal ann",
+        USAGE, ("--principal=ann names nobody", "User:ann"),
+    ),
+    Mistake(
+        "a topic to provide for that does not exist", "init --group {group} --topics {topic}x",
+        MISSING, ("topic {topic}x", "does not exist", "nearest", "topic create {topic}x"),
     ),
     # -- settings
     Mistake(
@@ -210,20 +231,24 @@ MISTAKES = [
         "a typo in the topic to run on", "run billing:Billing -t {topic}s -g {group}", MISSING,
         ("topic {topic}s: does not exist", "nearest name is {topic}.",
          "\n    coop-consumer topic create {topic}s\n"),
+        asks=True,
     ),
     Mistake(
         "a typo in the topic to send to", "send {topic}s --value a", MISSING,
         ("topic {topic}s: does not exist", "Nothing is written", "nearest name is {topic}.",
          "\n    coop-consumer topic create {topic}s\n"),
+        asks=True,
     ),
     Mistake(
         "a typo in the topic to read", "read {topic}s --bootstrap {bootstrap}", MISSING,
         ("topic {topic}s: does not exist", "nearest name is {topic}.",
          "\n    coop-consumer topic create {topic}s --bootstrap {bootstrap}\n"),
+        asks=True,
     ),
     Mistake(
         "a topic to describe that does not exist", "topic describe no-such-topic", MISSING,
         ("topic no-such-topic: does not exist", "coop-consumer topic create no-such-topic"),
+        asks=True,
     ),
     Mistake(
         "a setting of a topic by the option for clients",
@@ -233,14 +258,17 @@ MISTAKES = [
     Mistake(
         "more copies than brokers", "topic create {topic}s --replication 9", USAGE,
         ("topic {topic}s: was not made", "--replication"),
+        asks=True,
     ),
     Mistake(
         "a topic that exists otherwise", "topic create {topic} --partitions 7", CONFLICT,
         ("topic {topic}: exists, with 2 partitions, not 7", "another name"),
+        asks=True,
     ),
     Mistake(
         "a partition that does not exist", "send {topic} --value a --partition 2", MISSING,
         ("{topic}-2: does not exist, the topic has 0 to 1",),
+        asks=True,
     ),
     Mistake("nothing to send", "send {topic}", USAGE, ("--value TEXT", "--lines FILE")),
     Mistake(
@@ -250,6 +278,7 @@ MISTAKES = [
     Mistake(
         "a line without a key", "send {topic} --lines lines.txt --separator :", USAGE,
         ("not in line 2", "1 record in {topic}\n"),
+        asks=True,
     ),
     Mistake(
         "a time that is none", "read {topic} --from yesterday", USAGE,
@@ -259,6 +288,7 @@ MISTAKES = [
     Mistake(
         "a group that does not exist", "status {group}-other", MISSING,
         ("group {group}-other: does not exist", "Correct its name", "nearest name is {group}."),
+        asks=True,
     ),
     Mistake(
         "a partition without its number", "retry {group} {topic} 5", USAGE,
@@ -267,10 +297,12 @@ MISTAKES = [
     Mistake(
         "a record that is not parked", "retry {group} {topic}-0 0", CONFLICT,
         ("{topic}-0 offset 0", "is done already", "coop-consumer status"),
+        asks=True,
     ),
     Mistake(
         "a reset behind the end", "reset {group} --to 99", USAGE,
         ("--to=99 lies outside {topic}-0", "Give an offset inside"),
+        asks=True,
     ),
     Mistake(
         "a policy that is neither true nor false",
@@ -288,23 +320,28 @@ SECURED = [
     Mistake(
         "a wrong password", "topic list --config-file wrong.properties", ExitCode.UNAUTHORIZED,
         ("refused to authenticate user ann", "sasl.password"),
+        asks=True,
     ),
     Mistake(
         "no login at a broker that wants one", "topic list --bootstrap {bootstrap}",
         ExitCode.UNAVAILABLE, ("{bootstrap}: no broker answered", "security.protocol"),
+        asks=True,
     ),
     Mistake(
         "no right to see the topic",
         RUN_ALONE + " --config-file ann.properties", ExitCode.UNAUTHORIZED,
         ("topic {topic}: user ann may not read", "Grant read on topic {topic}"),
+        asks=True,
     ),
     Mistake(
         "no right to read", "read {topic} --config-file ann.properties", ExitCode.UNAUTHORIZED,
         ("topic {topic}: user ann may not read", "Grant read on topic {topic}"),
+        asks=True,
     ),
     Mistake(
         "no right to write", "send {topic} --value a --config-file ann.properties",
         ExitCode.UNAUTHORIZED,
         ("topic {topic}: user ann may not write", "Grant write on topic {topic}"),
+        asks=True,
     ),
 ]  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
+from opentelemetry.context import Context
+
 from coop_consumer import (
     CommittedOffset,
     Config,
@@ -37,6 +39,7 @@ def subscribed() -> None:
         assert_type(record, Record | None)
         if record is not None:
             try:
+                assert_type(consumer.trace_context(record), Context)
                 bill(record)
             except ValueError as error:
                 consumer.failed(record, error)

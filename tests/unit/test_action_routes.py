@@ -16,7 +16,7 @@ from assignors import TopicPartition
 from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.action_routes import action_routes, confirm_url
-from coop_consumer.ops.actions import Action, Asked, Intent, UnclearError, asked_in
+from coop_consumer.ops.actions import Asked, Intent, PageAction, UnclearError, asked_in
 from coop_consumer.ops.confirmations import LIFE_S, Confirmations
 from coop_consumer.ops.guard import Door, guarded_by
 from coop_consumer.ops.server import OpsServer
@@ -24,7 +24,7 @@ from coop_consumer.status.errors import GroupMissingError, NotParkedError
 from tests.support.asking import Answer, ask, serving
 
 ORDERS = TopicPartition("orders", 3)
-SKIP = Asked(Action.SKIP, "billing", ORDERS, 43)
+SKIP = Asked(PageAction.SKIP, "billing", ORDERS, 43)
 PLACE = {"topic": "orders", "partition": "3", "offset": "43"}
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -34,7 +34,9 @@ class Noting:
     """An operator that notes what it is asked for, and fails if a test says so."""
 
     error: CoopConsumerError | None = None
-    allows: frozenset[Action] = frozenset({Action.RETRY, Action.SKIP, Action.RELEASE})
+    allows: frozenset[PageAction] = frozenset(
+        {PageAction.RETRY, PageAction.SKIP, PageAction.RELEASE}
+    )
     looks: list[Asked] = field(default_factory=list)
     done: list[Asked] = field(default_factory=list)
 
@@ -165,7 +167,7 @@ def test_a_link_alone_does_nothing(server: OpsServer, operator: Noting) -> None:
 
 
 def test_an_action_that_is_not_offered_is_not_found(server: OpsServer, operator: Noting) -> None:
-    pause = Asked(Action.PAUSE, "billing", ORDERS)
+    pause = Asked(PageAction.PAUSE, "billing", ORDERS)
     assert ask(server, confirm_url(pause)).status == 404
     assert ask(server, "/confirm/explode/billing").status == 400
 
@@ -196,7 +198,7 @@ def test_an_error_is_told_in_words_with_a_way_back(
 
 
 def test_a_group_may_have_any_name(server: OpsServer, operator: Noting) -> None:
-    odd = Asked(Action.RETRY, "a/b ?%ü\"'", ORDERS, 7)
+    odd = Asked(PageAction.RETRY, "a/b ?%ü\"'", ORDERS, 7)
     page = ask(server, confirm_url(odd))
     assert operator.looks == [odd]
     action = unescape(re.findall(r'action="([^"]+)"', page.text)[0])
@@ -208,7 +210,7 @@ def test_a_group_may_have_any_name(server: OpsServer, operator: Noting) -> None:
 
 
 def test_all_parked_records_are_retried_only_if_that_is_said() -> None:
-    assert asked_in("retry", "billing", {"all": "1"}) == Asked(Action.RETRY, "billing")
+    assert asked_in("retry", "billing", {"all": "1"}) == Asked(PageAction.RETRY, "billing")
     for fields in ({}, {"topic": "orders", "partition": "3"}, {"offset": "3"}):
         with pytest.raises(UnclearError):
             asked_in("retry", "billing", fields)
@@ -248,9 +250,9 @@ def test_what_is_no_group_is_refused(group: str) -> None:
 def test_fields_and_what_is_asked_are_the_same() -> None:
     for asked in (
         SKIP,
-        Asked(Action.RETRY, "g"),
-        Asked(Action.RELEASE, "g", ORDERS, holder="m 1"),
-        Asked(Action.PAUSE, "g", ORDERS),
+        Asked(PageAction.RETRY, "g"),
+        Asked(PageAction.RELEASE, "g", ORDERS, holder="m 1"),
+        Asked(PageAction.PAUSE, "g", ORDERS),
     ):
         assert asked_in(asked.action, asked.group, asked.fields) == asked
 

@@ -164,6 +164,7 @@ class Unreadable:
         (Place("t", 0, 7, "coop:1:0a1b2c3d"), "coop:1:0a1b2c3d"),
         (Place("t", 0, 7, "coop-eo:12:0a1b2c3d1f"), "coop-eo:12:0a1b2c3d"),
         (Unreadable(), "coop-eo:12:0a1b2c3d"),
+        (Place("t", 0, 7, "coop-retired:coop:1:9:0a1b2c3d12"), "coop-retired:coop:1:9:0a1b2c3d"),
         (Place("t", 0, 7, "by a reset tool"), "by a reset tool"),
         (Place("t", 0, 7), ""),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from assignors import WHOLE, KeyRange
+from assignors import WHOLE, KeyRange, Wait
 from coop_consumer.core import actions, effects, events
 from coop_consumer.core.blocked_read import Blockage, RunId
 from coop_consumer.errors import (
@@ -29,7 +29,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, HIGH, LOW, TOPIC_ID, TableMember, keys_in
+from tests.unit.core_member import GROUP, HIGH, LOW, T0, TOPIC_ID, TableMember, keys_in
 from tests.unit.test_core_effects import Left, running
 
 EO = Tag.EXACTLY_ONCE
@@ -352,3 +352,32 @@ def test_since_when_a_read_of_the_log_waits_is_counted(member: TableMember) -> N
     assert counters.log_undecided_since_ms == member.now_ms - 300
     member.tell(events.LogRead(0, [], 99, member.log.end_offset))
     assert counters.log_undecided_since_ms == 0
+
+
+def test_what_a_fallen_owner_has_open_is_ended_before_the_read_that_waits_for_it() -> None:
+    """The read is complete once nothing is open: that would take a look after 100 ms."""
+    owner = TableMember(exactly_once=True)
+    owner.assign(WHOLE)
+    runs = [RunId("m1", 1)]
+    heir = TableMember("m2", log=owner.log, committed=owner.committed, exactly_once=True)
+    heir.kept_back = {actions.ReadLog}
+    heir.assign(WHOLE)
+    assert not heir.told(actions.Fence), "nothing is known of the owner yet"
+    heir.tell(heir.read(0, 0))
+    assert [it.runs for it in heir.told(actions.Fence)] == [runs]
+    assert not heir.told(actions.RangesAssigned)
+    heir.let_go()
+    assert heir.told(actions.RangesAssigned)
+
+
+def test_who_claims_its_ranges_still_is_not_fenced() -> None:
+    owner = TableMember(exactly_once=True)
+    owner.assign(WHOLE)
+    (tenure,) = owner.store.tenures()
+    claim = Wait("m1", 1, tenure.id.number, T0, (HIGH,))
+    heir = TableMember("m2", log=owner.log, committed=owner.committed, exactly_once=True)
+    heir.assign(HIGH, waits=(claim,))
+    heir.hear_log()
+    assert not heir.told(actions.Fence)
+    heir.assign(WHOLE)
+    assert heir.told(actions.Fence), "it has fallen: nobody lists its claim any more"

@@ -9,7 +9,7 @@ import pytest
 from coop_consumer.cli.guarding import GuardChoice
 from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError
-from coop_consumer.ops.actions import Action
+from coop_consumer.ops.actions import PageAction
 
 NETWORK = "0.0.0.0:9466"
 
@@ -45,7 +45,7 @@ def test_a_token_file_that_is_missing_is_told_by_its_option(tmp_path: Path) -> N
 
 def test_actions_are_offered_if_they_are_allowed() -> None:
     assert choice().allows == frozenset()
-    assert choice(acts=True).allows == {Action.RETRY, Action.SKIP, Action.RELEASE}
+    assert choice(acts=True).allows == {PageAction.RETRY, PageAction.SKIP, PageAction.RELEASE}
 
 
 @pytest.mark.parametrize("name", ["ops.token.file", "ops.allowed.hosts", "ops.allow.actions"])

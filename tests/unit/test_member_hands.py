@@ -23,6 +23,7 @@ from assignors import (
 )
 from coop_consumer.config import Config, TopicChoice
 from coop_consumer.core import actions, events
+from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.policies import Policies
 from coop_consumer.errors import (
     BrokerUnreachableError,
@@ -367,3 +368,22 @@ def test_a_lost_progress_topic_is_told_to_the_core() -> None:
     lost = ProgressLogLostError("__individual_commit_offsets", "deleted")
     side.on_progress_lost(lost)
     assert inbox.next(0)[0] == events.LogLost(lost)
+
+
+def test_a_run_is_fenced_once_and_asked_for_again_if_nobody_could_tell(
+    table: Callable[..., Table],
+) -> None:
+    """While the group is not stable nobody knows who has gone; who is there may go later."""
+    it, run = table(), RunId("m1", 7)
+    answers: list[list[RunId] | None] = [None, [], [run]]
+
+    def fence(*_: object) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(answers.pop(0))
+        return done
+
+    it.seat.fence = fence
+    for _ in range(4):
+        it.hands.perform(actions.Fence([run]))
+    assert answers == []
+    assert it.heard() == events.Fenced([run])

@@ -93,8 +93,8 @@ def test_a_retirement_speaks_of_the_topic_that_it_names_and_is_no_tag() -> None:
     [
         "coop-retired",
         "coop-retired:coop:1:00",
-        "coop-retired:other:1:00:5",
-        "coop-retired:coop:x:00:5",
+        "coop-retired:other:1:5:00",
+        "coop-retired:coop:x:5:00",
     ],
 )
 def test_what_only_looks_like_a_retirement_is_somebodys_decision(metadata: str) -> None:

@@ -14,7 +14,7 @@ from coop_consumer.admin import deciding, operator, releasing
 from coop_consumer.admin.operator import GroupOperator, MemberOperator
 from coop_consumer.config import Config, Guarantee
 from coop_consumer.errors import MisuseError
-from coop_consumer.ops.actions import Action, Asked
+from coop_consumer.ops.actions import Asked, PageAction
 from coop_consumer.status.errors import NotParkedError
 from coop_consumer.status.seen import GroupSeen, MemberSeen, RecordSeen
 from offsets import Attempt, Committed, TenureRecord
@@ -85,7 +85,7 @@ def test_a_parked_record_is_shown_and_then_decided_about(
     monkeypatch: pytest.MonkeyPatch, done: Done
 ) -> None:
     shows(monkeypatch, a_group_with_a_parked_record())
-    asked = Asked(Action.SKIP, "g", ORDERS, 43)
+    asked = Asked(PageAction.SKIP, "g", ORDERS, 43)
     of_groups = GroupOperator(lambda _: CONFIG, ["--bootstrap", "b:9092"])
     intent = of_groups.look(asked)
     assert done == []
@@ -105,7 +105,7 @@ def test_what_is_not_parked_any_more_is_left_alone(
     of_groups = GroupOperator(lambda _: CONFIG)
     for call in (of_groups.look, of_groups.carry_out):
         with pytest.raises(NotParkedError):
-            call(Asked(Action.RETRY, "g", ORDERS, 12))
+            call(Asked(PageAction.RETRY, "g", ORDERS, 12))
     assert done == []
 
 
@@ -113,7 +113,7 @@ def test_all_parked_records_are_counted_and_then_tried_again(
     monkeypatch: pytest.MonkeyPatch, done: Done
 ) -> None:
     shows(monkeypatch, a_group_with_a_parked_record())
-    asked, of_groups = Asked(Action.RETRY, "g"), GroupOperator(lambda _: CONFIG)
+    asked, of_groups = Asked(PageAction.RETRY, "g"), GroupOperator(lambda _: CONFIG)
     intent = of_groups.look(asked)
     assert intent.title == "Retry 1 parked record?"
     assert intent.command == "coop-consumer retry g --all"
@@ -125,7 +125,7 @@ def test_a_wait_is_released_at_the_risk_of_the_order(
     monkeypatch: pytest.MonkeyPatch, done: Done
 ) -> None:
     shows(monkeypatch, a_group_that_waits())
-    asked, of_groups = Asked(Action.RELEASE, "g", ORDERS), GroupOperator(lambda _: CONFIG)
+    asked, of_groups = Asked(PageAction.RELEASE, "g", ORDERS), GroupOperator(lambda _: CONFIG)
     intent = of_groups.look(asked)
     assert any("order" in risk and "breaks" in risk for risk in intent.risks)
     assert any("new waits" in fact for fact in intent.facts)
@@ -137,7 +137,7 @@ def test_with_exactly_once_the_stuck_member_is_put_out_first_and_the_page_says_s
     monkeypatch: pytest.MonkeyPatch, done: Done
 ) -> None:
     shows(monkeypatch, replace(a_group_that_waits(), guarantee=Guarantee.EXACTLY_ONCE.value))
-    asked, of_groups = Asked(Action.RELEASE, "g", ORDERS), GroupOperator(lambda _: CONFIG)
+    asked, of_groups = Asked(PageAction.RELEASE, "g", ORDERS), GroupOperator(lambda _: CONFIG)
     intent = of_groups.look(asked)
     assert any("put out" in risk for risk in intent.risks)
     assert any("old on db-7" in fact for fact in intent.facts)
@@ -147,7 +147,7 @@ def test_with_exactly_once_the_stuck_member_is_put_out_first_and_the_page_says_s
 
 def test_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch, done: Done) -> None:
     shows(monkeypatch, a_group_that_waits())
-    gone = Asked(Action.RELEASE, "g", ORDERS, holder="somebody")
+    gone = Asked(PageAction.RELEASE, "g", ORDERS, holder="somebody")
     with pytest.raises(MisuseError, match="nobody waits for somebody any more"):
         GroupOperator(lambda _: CONFIG).carry_out(gone)
     assert done == []
@@ -169,9 +169,9 @@ class Paused:
 def test_only_a_member_itself_pauses() -> None:
     member = Paused()
     of_member = MemberOperator(CONFIG, member)
-    assert of_member.allows == set(Action)
-    assert not GroupOperator(lambda _: CONFIG).allows & {Action.PAUSE, Action.RESUME}
-    pause, resume = (Asked(it, "g", ORDERS) for it in (Action.PAUSE, Action.RESUME))
+    assert of_member.allows == set(PageAction)
+    assert not GroupOperator(lambda _: CONFIG).allows & {PageAction.PAUSE, PageAction.RESUME}
+    pause, resume = (Asked(it, "g", ORDERS) for it in (PageAction.PAUSE, PageAction.RESUME))
     assert any("deletes" in risk for risk in of_member.look(pause).risks)
     assert member.partitions == set()
     of_member.carry_out(pause)
@@ -186,6 +186,6 @@ def test_a_member_acts_for_its_own_group_alone(monkeypatch: pytest.MonkeyPatch, 
     of_member = MemberOperator(CONFIG, Paused())
     for call in (of_member.look, of_member.carry_out):
         with pytest.raises(MisuseError, match="this is a member of group g"):
-            call(Asked(Action.SKIP, "shipping", ORDERS, 43))
-    of_member.carry_out(Asked(Action.SKIP, "g", ORDERS, 43))
+            call(Asked(PageAction.SKIP, "shipping", ORDERS, 43))
+    of_member.carry_out(Asked(PageAction.SKIP, "g", ORDERS, 43))
     assert done == [("skip", ORDERS, [43])]

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import yaml
 
 import coop_consumer
 from tests.packages.__main__ import INTERNAL, all_extras, missing_in
+from tests.packages.imports import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -75,6 +78,34 @@ def test_a_requirement_has_a_lower_bound_and_an_upper_one_where_we_rest_on_much(
     assert ("<" in bounds) >= (name in BOUND)
 
 
+def test_every_module_that_we_import_comes_with_a_requirement_of_ours() -> None:
+    """numpy came with pandas, of an extra for tests alone."""
+    required = {plain(re.split(r"[<>=;]", it)[0]) for it in REQUIREMENTS}
+    homes = packages_distributions()
+    strangers = imported() - set(sys.stdlib_module_names) - {*PACKAGES, "pyspark_keyrange"}
+    assert len(strangers) > 10
+    assert {
+        it for it in strangers if not {plain(one) for one in homes.get(it, ())} & required
+    } == set()
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported() -> set[str]:
+    """The top-level names that our packages import anywhere."""
+    found = set()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    found |= {it.name.partition(".")[0] for it in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                    found.add(node.module.partition(".")[0])
+    return found
+
+
 def test_the_extra_all_has_every_extra_that_members_and_commands_can_use() -> None:
     [named] = EXTRAS["all"]
     extras = set(named.removeprefix("coop-consumer[").removesuffix("]").split(","))
@@ -86,7 +117,7 @@ def test_every_file_beside_the_modules_is_in_the_wheel() -> None:
     patterns: dict[str, list[str]] = PYPROJECT["tool"]["setuptools"]["package-data"]
     files = [
         path
-        for package in ("assignors", "coop_consumer", "offsets", "streams_adapter")
+        for package in PACKAGES
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix not in {".py", ".pyc"}
     ]

@@ -13,7 +13,8 @@ from opentelemetry import baggage
 from opentelemetry.context import get_current
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler, SamplingResult
-from opentelemetry.trace import StatusCode, get_current_span
+from opentelemetry.trace import NoOpTracer, StatusCode, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from assignors import WHOLE
 from coop_consumer import Record
@@ -23,7 +24,7 @@ from coop_consumer.core.outputs import OutputTopic
 from coop_consumer.core.record import seal
 from coop_consumer.executors.traced import in_span
 from coop_consumer.executors.traced_manual import TracedManualExecutor
-from coop_consumer.ops import otel_trouble
+from coop_consumer.ops import otel_trouble, record_spans
 from coop_consumer.ops.record_spans import RecordSpans
 from coop_consumer.ops.telemetry import context_of
 from coop_consumer.ops.traced_outputs import TracedOutputs
@@ -114,6 +115,35 @@ def test_of_several_headers_the_last_one_counts() -> None:
     parent = it.memory.only.parent
     assert parent is not None
     assert (parent.trace_id, parent.span_id) == (TRACE, PARENT)
+
+
+def test_propagators_of_the_programs_own_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ours(TraceContextTextMapPropagator):
+        """As of the W3C, by another name."""
+
+        _TRACEPARENT_HEADER_NAME = "x-trace"
+
+        @property
+        def fields(self) -> set[str]:
+            return {"x-trace"}
+
+    monkeypatch.setattr(record_spans, "get_global_textmap", Ours)
+    it = Handled()
+    it.produce(b"a", [("traceparent", traceparent(1, 1)), ("x-trace", traceparent())])
+    it.run()
+    parent = it.memory.only.parent
+    assert parent is not None
+    assert (parent.trace_id, parent.span_id) == (TRACE, PARENT)
+
+
+@pytest.mark.parametrize("headers", [[], [("traceparent", traceparent())]])
+def test_without_anybody_who_takes_spans_outputs_carry_on_what_came(headers: Headers) -> None:
+    it, outputs = Handled(), Filing()
+    it.spans = RecordSpans(NoOpTracer(), it.member.config, "m1")
+    it.produce(b"a", headers)
+    it.run(lambda record: outputs.send(record, "totals", b"k", b"v"))
+    (output,) = outputs.sent
+    assert list(output.headers) == headers
 
 
 def test_baggage_comes_along() -> None:

@@ -35,7 +35,7 @@ from offsets import (
     encode_key,
     encode_value,
 )
-from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, store_of, tag
+from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember, store_of
 
 KEYS = [b"k%d" % i for i in range(6)]
 ALL = list(range(6))
@@ -139,7 +139,7 @@ class Gc:
         self.is_over = False
         self.retired: Committed | None = None
         self._read_to = 0
-        self._tombstones: list[tuple[bytes, None]] = []
+        self._tombstones: list[bytes] = []
 
     def look(self) -> None:
         found = self.broker.log.read(self._read_to, 1_000)
@@ -165,13 +165,13 @@ class Gc:
     def some(self) -> None:
         """Append half of the tombstones."""
         half = -(-len(self._tombstones) // 2)
-        for key, value in self._tombstones[:half]:
-            self.broker.log.append(key, value)
+        for key in self._tombstones[:half]:
+            self.broker.log.append(key, None)
         self._tombstones = self._tombstones[half:]
 
     def the_rest(self) -> None:
-        for key, value in self._tombstones:
-            self.broker.log.append(key, value)
+        for key in self._tombstones:
+            self.broker.log.append(key, None)
 
     def forget(self) -> None:
         if not self.is_over:
@@ -351,7 +351,7 @@ def test_tombstones_go_to_the_groups_keys_alone_and_policies_stay() -> None:
     assert sweep.keys == 3
     sweep.retire({0: 1, 1: 10}, {})
     cleared = sweep.clear()
-    keys = [decode_key(key) for key, _ in cleared[1]]
+    keys = [decode_key(key) for key in cleared[1]]
     assert keys == [AnnounceKey(GROUP, "m1"), base[0], start[0]], "the base is behind facts"
     assert list(cleared) == [1]
 
@@ -360,11 +360,11 @@ def test_after_each_tombstone_no_more_is_done_than_before() -> None:
     broker = Broker()
     gc = first_life(broker)
     gc.retire()
-    [entries] = gc.sweep.clear().values()
-    assert {type(decode_key(key)) for key, _ in entries} == {AnnounceKey, BaseKey, TenureKey}
+    [keys] = gc.sweep.clear().values()
+    assert {type(decode_key(key)) for key in keys} == {AnnounceKey, BaseKey, TenureKey}
     before = store_of(broker.log).progress()
-    for key, value in entries:
-        broker.log.append(key, value)
+    for key in keys:
+        broker.log.append(key, None)
         after = store_of(broker.log).progress()
         assert all(map(before.contains, after.clip(WHOLE)))
         before = after
@@ -390,7 +390,7 @@ def test_what_a_topic_with_more_partitions_than_before_has_elsewhere_retires_not
         sweep.take(number, record(0, BaseKey(GROUP, TOPIC_ID, 0, 1, "m"), BaseRecord(1, number)))
     retired = sweep.retire(dict.fromkeys(range(50), 1), NAMES)
     [offset] = retired.values()
-    assert offset.metadata == f"coop-retired:{tag(1)}:1"
+    assert offset == Committed.retired(offset.offset, 1, TOPIC_ID, Tag.AT_LEAST_ONCE, 1)
     assert sweep.keys == 50
 
 
