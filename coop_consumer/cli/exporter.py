@@ -7,24 +7,20 @@ that stay open. A scrape shows the last looks and asks no broker.
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from time import monotonic
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
-from coop_consumer.cli.options import Connection, connection_options, log_option
-from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.options import Connection
+from coop_consumer.cli.watching import ADDRESS_OPTION, watch_options, watching
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.group_metrics import group_samples
 from coop_consumer.ops.serving import refuse_without_packages
 from coop_consumer.ops.telemetry import refuse_without_otel, show_samples
-from coop_consumer.signals import TakenSignals
 
 if TYPE_CHECKING:
     from coop_consumer.ops.group_metrics import GroupLook
@@ -34,32 +30,13 @@ log = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1:9465"
 EVERY_S = 10.0
-_SETTING, _OTEL = "--address", "--otel"
+_OTEL = "--otel"
 _NOBODY = "coop-consumer-exporter"
-"""The group in whose name groups are listed; it has no member, and nothing is kept under it."""
 
 
 @click.command(short_help="Show groups from outside as metrics, for Prometheus.")
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
-@click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
-@click.option(
-    _SETTING,
-    metavar="HOST:PORT",
-    default=ADDRESS,
-    show_default=True,
-    help="Where it answers: metrics at /metrics.",
-)
-@click.option(
-    "--every",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
-    default=EVERY_S,
-    show_default=True,
-    help="How long after a look the next one begins.",
-)
+@watch_options(address=ADDRESS, told=": metrics at /metrics", every_s=EVERY_S, least_s=0.1, when="")
 @click.option(_OTEL, "shows_otel", is_flag=True, help="Show them by OpenTelemetry, too.")
-@connection_options
-@log_option("info")
 def exporter(
     connection: Connection,
     *,
@@ -78,27 +55,15 @@ def exporter(
 
     SIGTERM and SIGINT end it (exit code 0).
     """
-    refuse_without_packages(_SETTING)
+    refuse_without_packages(ADDRESS_OPTION)
     if shows_otel:
         refuse_without_otel(_OTEL, "")
-    ending = threading.Event()
-
-    def end(_: int, __: FrameType | None) -> None:
-        ending.set()
-
     watches = Watches(lambda group: GroupWatch(connection.config(group), topics, every))
-    config = connection.config(groups[0] if groups else _NOBODY)
     with ExitStack() as stack:
-        taken = TakenSignals((signal.SIGTERM, signal.SIGINT), end)
-        stack.callback(taken.give_back)
+        ending = stack.enter_context(watching(watches, groups, connection, _NOBODY))
         _serve(stack, address, watches)
         if shows_otel:
             show_samples("exporter", lambda: _samples(watches.looks), _OTEL, of_groups=True)
-        stack.callback(watches.close)
-        if groups:
-            watches.begin(dict.fromkeys(groups))
-        else:
-            watches.find(config)
         ending.wait()
 
 
@@ -112,8 +77,8 @@ def _serve(stack: ExitStack, address: str, watches: Watches) -> None:
     server = OpsServer(
         address,
         [metrics_route(exposition)],
-        setting=_SETTING,
-        remedy=f"give {_SETTING} another port, as in 127.0.0.1:9475",
+        setting=ADDRESS_OPTION,
+        remedy=f"give {ADDRESS_OPTION} another port, as in 127.0.0.1:9475",
         group="exporter",
     )
     stack.callback(server.close)

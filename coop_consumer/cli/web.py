@@ -8,24 +8,20 @@ page open, and every ten otherwise, for the history. However many browsers look,
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.guarding import GuardChoice, guard_options
-from coop_consumer.cli.options import Connection, connection_options, log_option
-from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.options import Connection
+from coop_consumer.cli.watching import ADDRESS_OPTION, watch_options, watching
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.history import GroupHistory
 from coop_consumer.ops.serving import refuse_without_web
-from coop_consumer.signals import TakenSignals
 
 if TYPE_CHECKING:
     from starlette.middleware import Middleware
@@ -38,9 +34,7 @@ EVERY_S = 2.0
 UNWATCHED_S = 10.0
 _LOOK_S = 2.0
 """A look that takes longer makes the picture before it old."""
-_SETTING = "--address"
 _NOBODY = "coop-consumer-web"
-"""The group in whose name groups are listed; it has no member, and nothing is kept under it."""
 
 
 class WatchedGroups:
@@ -86,26 +80,10 @@ class WatchedGroups:
 
 
 @click.command(short_help="Show groups on a page in the browser: what is stuck, and what helps.")
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
-@click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
-@click.option(
-    _SETTING,
-    metavar="HOST:PORT",
-    default=ADDRESS,
-    show_default=True,
-    help="Where it answers.",
-)
-@click.option(
-    "--every",
-    type=click.FloatRange(min=0.5),
-    metavar="SECONDS",
-    default=EVERY_S,
-    show_default=True,
-    help="How long after a look the next one begins, while somebody looks.",
+@watch_options(
+    address=ADDRESS, told="", every_s=EVERY_S, least_s=0.5, when=", while somebody looks"
 )
 @guard_options
-@connection_options
-@log_option("info")
 def web(
     connection: Connection,
     *,
@@ -119,29 +97,17 @@ def web(
 
     Without a GROUP, it shows all groups that have had members of this library since it runs.
 
-    It sees them also while no member is alive. It never joins a group and changes nothing.
+    It sees them also while no member is alive. It never joins a group, and changes nothing without
+    --allow-actions.
 
     SIGTERM and SIGINT end it (exit code 0).
     """
-    refuse_without_web(_SETTING)
-    middleware = guard.middleware(address, _SETTING)
-    ending = threading.Event()
-
-    def end(_: int, __: FrameType | None) -> None:
-        ending.set()
-
+    refuse_without_web(ADDRESS_OPTION)
+    middleware = guard.middleware(address, ADDRESS_OPTION)
     watched = WatchedGroups(connection, topics, every)
-    config = connection.config(groups[0] if groups else _NOBODY)
     with ExitStack() as stack:
-        taken = TakenSignals((signal.SIGTERM, signal.SIGINT), end)
-        stack.callback(taken.give_back)
-        if groups:
-            watched.watches.begin(dict.fromkeys(groups))
-        else:
-            watched.watches.find(config)
-        stack.callback(watched.watches.close)
-        routes = _routes(watched, connection, groups, guard, every)
-        _serve(stack, address, routes, middleware)
+        ending = stack.enter_context(watching(watched.watches, groups, connection, _NOBODY))
+        _serve(stack, address, _routes(watched, connection, groups, guard, every), middleware)
         ending.wait()
 
 
@@ -176,8 +142,8 @@ def _serve(
     server = OpsServer(
         address,
         routes,
-        setting=_SETTING,
-        remedy=f"give {_SETTING} another port, as in 127.0.0.1:9476",
+        setting=ADDRESS_OPTION,
+        remedy=f"give {ADDRESS_OPTION} another port, as in 127.0.0.1:9476",
         group="web",
         middleware=middleware,
     )

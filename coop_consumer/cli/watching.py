@@ -1,0 +1,98 @@
+"""What `exporter` and `web` have in common: options, the watches of groups, the end by a signal.
+
+In: names of groups; none: all that are found. Out: watches at work for as long as a block runs.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+
+from coop_consumer.admin.group_watch import Watches
+from coop_consumer.cli.options import Connection, connection_options, log_option
+from coop_consumer.cli.places import TOPIC
+from coop_consumer.signals import TakenSignals
+
+ADDRESS_OPTION = "--address"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def watch_options(
+    *, address: str, told: str, every_s: float, least_s: float, when: str
+) -> Callable[[_Command], _Command]:
+    """The options of a command that watches groups.
+
+    Args:
+        address: Where it answers by default.
+        told: What it answers there, for people.
+        every_s: How long after a look the next one begins by default.
+        least_s: The shortest such time.
+        when: When that counts, for people.
+    """
+    options: Sequence[Callable[[Any], Any]] = (
+        click.argument("groups", nargs=-1, metavar="[GROUP]..."),
+        click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too."),
+        click.option(
+            ADDRESS_OPTION,
+            metavar="HOST:PORT",
+            default=address,
+            show_default=True,
+            help=f"Where it answers{told}.",
+        ),
+        click.option(
+            "--every",
+            type=click.FloatRange(min=least_s),
+            metavar="SECONDS",
+            default=every_s,
+            show_default=True,
+            help=f"How long after a look the next one begins{when}.",
+        ),
+        connection_options,
+        log_option("info"),
+    )
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@contextmanager
+def watching(
+    watches: Watches, groups: Sequence[str], connection: Connection, nobody: str
+) -> Iterator[threading.Event]:
+    """Watch these groups for a block, or all that have members of this library meanwhile.
+
+    Args:
+        watches: What looks at a group.
+        groups: Their names; none: whatever is found.
+        connection: Where they are.
+        nobody: The group in whose name groups are listed. It has no member, and nothing is kept
+            under it.
+
+    Yields:
+        What SIGTERM and SIGINT set.
+    """
+    ending = threading.Event()
+
+    def end(_: int, __: FrameType | None) -> None:
+        ending.set()
+
+    taken = TakenSignals((signal.SIGTERM, signal.SIGINT), end)
+    try:
+        if groups:
+            watches.begin(dict.fromkeys(groups))
+        else:
+            watches.find(connection.config(nobody))
+        yield ending
+    finally:
+        watches.close()
+        taken.give_back()
