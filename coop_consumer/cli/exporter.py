@@ -19,7 +19,7 @@ import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.options import Connection, connection_options, log_option
-from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.places import LISTEN_ADDRESS, TOPIC
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.group_metrics import group_samples
 from coop_consumer.ops.serving import refuse_without_packages
@@ -44,6 +44,7 @@ _NOBODY = "coop-consumer-exporter"
 @click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
 @click.option(
     _SETTING,
+    type=LISTEN_ADDRESS,
     metavar="HOST:PORT",
     default=ADDRESS,
     show_default=True,

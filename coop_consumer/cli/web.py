@@ -20,7 +20,7 @@ import click
 from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.guarding import GuardChoice, guard_options
 from coop_consumer.cli.options import Connection, connection_options, log_option
-from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.places import LISTEN_ADDRESS, TOPIC
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.history import GroupHistory
@@ -30,6 +30,8 @@ from coop_consumer.signals import TakenSignals
 if TYPE_CHECKING:
     from starlette.middleware import Middleware
     from starlette.routing import BaseRoute
+
+    from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class WatchedGroups:
 @click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too.")
 @click.option(
     _SETTING,
+    type=LISTEN_ADDRESS,
     metavar="HOST:PORT",
     default=ADDRESS,
     show_default=True,
@@ -135,13 +138,17 @@ def web(
     with ExitStack() as stack:
         taken = TakenSignals((signal.SIGTERM, signal.SIGINT), end)
         stack.callback(taken.give_back)
+        stack.callback(watched.watches.close)
+        # It listens before anything is looked at: a port that is in use is told at once.
+        server = _server(address, _routes(watched, connection, groups, guard, every), middleware)
+        stack.callback(server.close)
         if groups:
             watched.watches.begin(dict.fromkeys(groups))
         else:
             watched.watches.find(config)
-        stack.callback(watched.watches.close)
-        routes = _routes(watched, connection, groups, guard, every)
-        _serve(stack, address, routes, middleware)
+        server.start()
+        told = "groups are shown at http://%s/"
+        log.info(told, server.address, extra=LogEvent.PAGE_SERVED.extra())
         ending.wait()
 
 
@@ -168,12 +175,12 @@ def _routes(
     return [*pages, *api_routes(watched), *acting]
 
 
-def _serve(
-    stack: ExitStack, address: str, routes: Sequence[BaseRoute], middleware: Sequence[Middleware]
-) -> None:
+def _server(
+    address: str, routes: Sequence[BaseRoute], middleware: Sequence[Middleware]
+) -> OpsServer:
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
 
-    server = OpsServer(
+    return OpsServer(
         address,
         routes,
         setting=_SETTING,
@@ -181,7 +188,3 @@ def _serve(
         group="web",
         middleware=middleware,
     )
-    stack.callback(server.close)
-    server.start()
-    told = "groups are shown at http://%s/"
-    log.info(told, server.address, extra=LogEvent.PAGE_SERVED.extra())
