@@ -87,7 +87,8 @@ def paying(bootstrap: str, topic: str) -> Iterator[None]:
     ending = threading.Event()
 
     def pay() -> None:
-        producer, number = Producer({"bootstrap.servers": bootstrap}), 0
+        quiet = {"log_level": 3}  # no warnings of librdkafka between our lines
+        producer, number = Producer({"bootstrap.servers": bootstrap} | quiet), 0
         while not ending.wait(1 / PER_S):
             producer.produce(topic, f"payment {number}", f"customer-{number % CUSTOMERS}")
             producer.poll(0)

@@ -16,7 +16,7 @@ import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.options import Connection
-from coop_consumer.cli.watching import ADDRESS_OPTION, watch_options, watching
+from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.group_metrics import group_samples
 from coop_consumer.ops.serving import refuse_without_packages
@@ -60,10 +60,11 @@ def exporter(
         refuse_without_otel(_OTEL, "")
     watches = Watches(lambda group: GroupWatch(connection.config(group), topics, every))
     with ExitStack() as stack:
-        ending = stack.enter_context(watching(watches, groups, connection, _NOBODY))
+        ending = stack.enter_context(watching(watches))
         _serve(stack, address, watches)
         if shows_otel:
             show_samples("exporter", lambda: _samples(watches.looks), _OTEL, of_groups=True)
+        begin(watches, groups, connection, _NOBODY)
         ending.wait()
 
 

@@ -1,12 +1,14 @@
-"""Names of places on the command line: `orders-3`, or partition numbers of chosen topics."""
+"""Names of places on the command line: `orders-3`, a topic, an address to listen at."""
 
 from __future__ import annotations
+
+import re
 
 import click
 
 from assignors import TopicPartition
 from coop_consumer.config import sendable
-from coop_consumer.config.patterns import KAFKA_NAME
+from coop_consumer.config.patterns import ADDRESS, KAFKA_NAME
 from coop_consumer.config.setting import shown
 
 _DIGITS_MAX = 10
@@ -63,6 +65,19 @@ class TopicType(click.ParamType[str]):
         return str(value)
 
 
+class ListenAddressType(click.ParamType[str]):
+    """`127.0.0.1:9466`: where a server listens."""
+
+    name = "address"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text, if it has a host and a port."""
+        if not re.fullmatch(ADDRESS.regex, str(value)):
+            self.fail(f"{shown(value)} is no address; write {ADDRESS.words}", param, ctx)
+        return str(value)
+
+
 TOPIC_PARTITION = TopicPartitionType()
 TOPIC = TopicType()
 WRITER = WriterType()
+LISTEN_ADDRESS = ListenAddressType()

@@ -16,7 +16,7 @@ import click
 
 from coop_consumer.admin.group_watch import Watches
 from coop_consumer.cli.options import Connection, connection_options, log_option
-from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.places import LISTEN_ADDRESS, TOPIC
 from coop_consumer.signals import TakenSignals
 
 ADDRESS_OPTION = "--address"
@@ -40,6 +40,7 @@ def watch_options(
         click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too."),
         click.option(
             ADDRESS_OPTION,
+            type=LISTEN_ADDRESS,
             metavar="HOST:PORT",
             default=address,
             show_default=True,
@@ -66,21 +67,8 @@ def watch_options(
 
 
 @contextmanager
-def watching(
-    watches: Watches, groups: Sequence[str], connection: Connection, nobody: str
-) -> Iterator[threading.Event]:
-    """Watch these groups for a block, or all that have members of this library meanwhile.
-
-    Args:
-        watches: What looks at a group.
-        groups: Their names; none: whatever is found.
-        connection: Where they are.
-        nobody: The group in whose name groups are listed. It has no member, and nothing is kept
-            under it.
-
-    Yields:
-        What SIGTERM and SIGINT set.
-    """
+def watching(watches: Watches) -> Iterator[threading.Event]:
+    """Let these watches end with the block; yields what SIGTERM and SIGINT set."""
     ending = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:
@@ -88,11 +76,23 @@ def watching(
 
     taken = TakenSignals((signal.SIGTERM, signal.SIGINT), end)
     try:
-        if groups:
-            watches.begin(dict.fromkeys(groups))
-        else:
-            watches.find(connection.config(nobody))
         yield ending
     finally:
         watches.close()
         taken.give_back()
+
+
+def begin(watches: Watches, groups: Sequence[str], connection: Connection, nobody: str) -> None:
+    """Begin to watch these groups, or all that have members of this library from now on.
+
+    Args:
+        watches: What looks at a group.
+        groups: Their names; none: whatever is found.
+        connection: Where they are.
+        nobody: The group in whose name groups are listed. It has no member, and nothing is kept
+            under it.
+    """
+    if groups:
+        watches.begin(dict.fromkeys(groups))
+    else:
+        watches.find(connection.config(nobody))

@@ -17,8 +17,7 @@ import click
 from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.guarding import GuardChoice, guard_options
 from coop_consumer.cli.options import Connection
-from coop_consumer.cli.watching import ADDRESS_OPTION, watch_options, watching
-from coop_consumer.log_events import LogEvent
+from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
 from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.history import GroupHistory
 from coop_consumer.ops.serving import refuse_without_web
@@ -26,6 +25,8 @@ from coop_consumer.ops.serving import refuse_without_web
 if TYPE_CHECKING:
     from starlette.middleware import Middleware
     from starlette.routing import BaseRoute
+
+    from coop_consumer.ops.server import OpsServer
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +107,14 @@ def web(
     middleware = guard.middleware(address, ADDRESS_OPTION)
     watched = WatchedGroups(connection, topics, every)
     with ExitStack() as stack:
-        ending = stack.enter_context(watching(watched.watches, groups, connection, _NOBODY))
-        _serve(stack, address, _routes(watched, connection, groups, guard, every), middleware)
+        ending = stack.enter_context(watching(watched.watches))
+        # It listens before anything is looked at: a port that is in use is told at once.
+        server = _server(address, _routes(watched, connection, groups, guard, every), middleware)
+        stack.callback(server.close)
+        begin(watched.watches, groups, connection, _NOBODY)
+        server.start()
+        told = "groups are shown at http://%s/"
+        log.info(told, server.address, extra=LogEvent.PAGE_SERVED.extra())
         ending.wait()
 
 
@@ -134,12 +141,12 @@ def _routes(
     return [*pages, *api_routes(watched), *acting]
 
 
-def _serve(
-    stack: ExitStack, address: str, routes: Sequence[BaseRoute], middleware: Sequence[Middleware]
-) -> None:
+def _server(
+    address: str, routes: Sequence[BaseRoute], middleware: Sequence[Middleware]
+) -> OpsServer:
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
 
-    server = OpsServer(
+    return OpsServer(
         address,
         routes,
         setting=ADDRESS_OPTION,
@@ -147,7 +154,3 @@ def _serve(
         group="web",
         middleware=middleware,
     )
-    stack.callback(server.close)
-    server.start()
-    told = "groups are shown at http://%s/"
-    log.info(told, server.address, extra=LogEvent.PAGE_SERVED.extra())

@@ -58,7 +58,7 @@ def api_routes(
             group = request.path_params["group"]
             feed = feeds.get(group)
             if feed is None:
-                shown = ", ".join(feeds.names())
+                shown = ", ".join(feeds.names()) or "none yet"
                 text = f"group {group}: is not watched here. Watched are: {shown}."
                 return _failed(text, HTTPStatus.NOT_FOUND)
             now = feed.now

@@ -151,6 +151,9 @@ async def _samples(sample: Callable[[], object]) -> None:
 class _Quiet(logging.Filter):
     """Drops what uvicorn logs for each request and start, on one thread: others may use it, too.
 
+    Its warnings are about what clients send, as a request that is no HTTP. Any stranger could fill
+    the log with them.
+
     Attributes:
         is_ending: What is answered now is cut off: drop all that is logged of that, too.
     """
@@ -163,7 +166,7 @@ class _Quiet(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.thread != self._thread.ident:
             return True
-        return record.levelno >= logging.WARNING and not self.is_ending
+        return record.levelno >= logging.ERROR and not self.is_ending
 
 
 class SharedAnswer:

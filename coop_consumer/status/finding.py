@@ -140,17 +140,18 @@ def _policy(name: str, topic: TopicShape) -> list[Finding]:
 
 def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int) -> list[Finding]:
     found = []
-    alter = f"kafka-configs.sh --alter --topic {topic.name} --add-config min.insync.replicas"
     due = min(like.replication, brokers) if like else min(3, brokers)
     if topic.replication < due:
         text = f"kept {times(topic.replication)}, while committed offsets are kept {times(due)}"
         found.append(warn(name, text, "Reassign it to more brokers (kafka-reassign-partitions.sh)"))
     if topic.replication > 1 and topic.min_isr >= topic.replication:
         text = f"min.insync.replicas={topic.min_isr} of {topic.replication}: no broker may fail"
-        found.append(warn(name, text, f"{alter}={topic.replication - 1}"))
+        alter = alter_command(topic.name, "min.insync.replicas", topic.replication - 1)
+        found.append(warn(name, text, alter))
     if like is not None and topic.min_isr < like.min_isr:
         text = f"min.insync.replicas={topic.min_isr} is below the {like.min_isr} of {like.name}"
-        found.append(warn(name, text, f"{alter}={like.min_isr}"))
+        alter = alter_command(topic.name, "min.insync.replicas", like.min_isr)
+        found.append(warn(name, text, alter))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -363,6 +364,25 @@ def test_one_core_is_not_for_processes(jobs: str) -> None:
 def test_a_worker_is_no_address_to_answer_at(words: str, address: str | None) -> None:
     context = run.make_context("run", words.format(worker="billing:Billing").split())
     assert (context.params["worker"], context.params["ops"]) == ("billing:Billing", address)
+
+
+@pytest.mark.parametrize("command", ["web", "exporter"])
+@pytest.mark.parametrize("address", ["nonsense", ":0", "localhost", "localhost:65536"])
+def test_a_text_that_is_no_address_is_told_before_anything_else(command: str, address: str) -> None:
+    told = invoke(command, "--bootstrap", NOWHERE, "--address", address)
+
+    assert told.exit_code == ExitCode.USAGE
+    assert f"'--address': {address} is no address; write host:port" in told.stderr
+
+
+def test_a_page_whose_port_is_in_use_says_so_before_it_looks_at_a_group() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        told = invoke("web", "billing", "--bootstrap", NOWHERE, "--address", address)
+
+    assert told.exit_code == ExitCode.USAGE
+    assert f"--address={address} is in use" in told.stderr
+    assert "is watched" not in told.stderr
 
 
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------

@@ -24,6 +24,20 @@ def named(text: str) -> set[str]:
     return set(re.findall(r"`([a-z_]+)`", text))
 
 
+def damage_in(text: str) -> list[str]:
+    """Lines that a merge has torn from what belongs around them."""
+    found, before, is_fenced = [], "", False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            is_fenced = not is_fenced
+        elif not is_fenced and (
+            line.startswith("$ ") or (before and re.match("#+ ", line) is not None)
+        ):
+            found.append(line)
+        before = line.strip()
+    return found
+
+
 @pytest.mark.parametrize("room", ["core", "member"])
 def test_architecture_names_every_module_of_a_room(room: str) -> None:
     assert modules(f"coop_consumer/{room}") <= named(ARCHITECTURE)
@@ -72,6 +86,18 @@ def test_an_anchor_is_made_as_a_site_for_code_makes_it() -> None:
     page = "# A `code` word, and 2^63\n```\n# no heading\n```\n## Twice\n## Twice\n"
 
     assert anchors_in(page) == {"a-code-word-and-263", "twice", "twice-1"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda path: path.name)
+def test_no_heading_is_glued_to_a_paragraph_and_no_terminal_stands_outside_a_fence(
+    page: Path,
+) -> None:
+    assert damage_in(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_block_that_has_lost_its_fence_is_found() -> None:
+    assert damage_in("text\n\n## Two\n\n```\n# a comment\n$ ls\n```\n") == []
+    assert damage_in("text\n## Two\n\n$ ls\n") == ["## Two", "$ ls"]
 
 
 def test_every_page_of_docs_is_named_in_the_readme_or_by_one_that_is() -> None:

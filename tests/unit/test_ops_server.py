@@ -220,6 +220,16 @@ def test_scrapes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert not [it for it in caplog.records if it.name.startswith("uvicorn")]
 
 
+def test_what_is_no_http_is_answered_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), serving() as server:
+        host, _, port = server.address.rpartition(":")
+        with socket.create_connection((host, int(port)), WAIT_S) as client:
+            client.sendall(b"\x16\x03\x01 this is TLS\r\n\r\n")
+            assert client.recv(64).startswith(b"HTTP/1.1 400 ")
+
+    assert not [it for it in caplog.records if it.name.startswith("uvicorn")]
+
+
 def config(**more: object) -> Config:
     given = {"bootstrap.servers": "b:9092", "group.id": "billing", **more}
     return Config.from_dict(given)
