@@ -91,12 +91,13 @@ def test_gc_clears_what_forgotten_groups_have_left_and_spares_all_others(orders:
     forget(once)
     with alive.running(handler=refuse("bad")) as pool:
         pool.journal.wait(lambda rows: len(rows) == len(KEYS) - 1)
-        assert states(orders) == {
+        expected = {
             orders.group: "Forgotten",
             once.group: "Forgotten",
             asleep.group: "Empty",
             alive.group: "Stable",
         }
+        eventually(lambda: states(orders), lambda found: found == expected)
         assert in_json(orders, "gc")["groups"] == [], "all of them have written lately"
         found = in_json(orders, "gc", "--older-than", "0s", "--dry-run")["groups"]
         assert {(it["group"], it["outcome"]) for it in found} == {
