@@ -25,7 +25,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +43,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from coop_consumer import Context, Record, Worker
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.broker.java import REQUIRED_MAJOR, probe_version
+from coop_consumer.broker.process import GuardedProcess
 from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
 from coop_consumer.demo.check import judge, read_legs
 from coop_consumer.demo.flights import read_flights
@@ -135,12 +135,10 @@ def standalone_cluster(tasks: int) -> Iterator[str]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="flights-on-spark-")))
 
-        def start(name: str, *arguments: object) -> subprocess.Popen[bytes]:
+        def start(name: str, *arguments: object) -> GuardedProcess:
             command = [program, f"{deploy}.{name}", "--host", HOST, "--webui-port", "0"]
-            with (folder / "log").open("ab") as log:
-                daemon = subprocess.Popen(  # noqa: S603 - Spark's own program
-                    [*map(str, [*command, *arguments])], stdout=log, stderr=log
-                )
+            # It ends with this script, also by a kill -9.
+            daemon = GuardedProcess.start([*map(str, [*command, *arguments])], folder / "log")
             stack.callback(daemon.wait)
             stack.callback(daemon.terminate)
             return daemon
@@ -154,15 +152,14 @@ def standalone_cluster(tasks: int) -> Iterator[str]:
         yield url
 
 
-def wait_for(
-    port: int, daemon: subprocess.Popen[bytes], log: Path, timeout_s: float = 60.0
-) -> None:
+def wait_for(port: int, daemon: GuardedProcess, log: Path, timeout_s: float = 60.0) -> None:
     """Return when the daemon listens."""
     until_s = time.monotonic() + timeout_s
     with socket.socket() as probe:
         while probe.connect_ex((HOST, port)):
-            if daemon.poll() is not None or time.monotonic() > until_s:
-                ended = "" if daemon.returncode is None else f", exit code {daemon.returncode}"
+            code = daemon.exit_code()
+            if code is not None or time.monotonic() > until_s:
+                ended = "" if code is None else f", exit code {code}"
                 said = log.read_text()[-LOG_SHOWN:]
                 raise RuntimeError(f"nobody listens at {HOST}:{port}{ended}; its log ends:\n{said}")
             time.sleep(0.1)

@@ -124,7 +124,8 @@ class GroupLog:
         return found
 
     def close(self) -> None:
-        """End the reader's thread."""
+        """End the reader's thread, and close what reads policies."""
+        self._policies.close()
         if self._reader is not None:
             self._reader.close()
 

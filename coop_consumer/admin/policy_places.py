@@ -8,6 +8,7 @@ set is not in force.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 from coop_consumer.admin.inspect import Inspector
@@ -78,7 +79,8 @@ def _groups(
 
 
 def _read(config: Config, topic: str) -> Mapping[PolicyKey, PolicyRecord]:
-    try:
-        return PolicyLog(config, topic).read()
-    except TopicMissingError:
-        return {}
+    with closing(PolicyLog(config, topic)) as log:
+        try:
+            return log.read()
+        except TopicMissingError:
+            return {}

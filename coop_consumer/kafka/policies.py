@@ -3,7 +3,8 @@
 In: a configuration. Out: the policies in force, and a call when they have changed. A member reads
 them when it starts, beside its join, and then only while it leads its group. Only the leader needs
 policies, for its plan. Every group's commits go to that partition, so a read is not free. No join
-ever waits for a read.
+ever waits for a read. Between two reads the client stays and fetches nothing: a new one each ten
+seconds would be a new login each time.
 
 Policies of topics are in the shared progress topic, for all groups. The policy of a group is where
 the group's progress is. No transaction ever writes a policy, so a read waits for none.
@@ -48,7 +49,9 @@ have left no trace in the log."""
 
 
 class PolicyLog:
-    """All policies in a progress topic; each read continues where the last one ended. One thread.
+    """All policies in a progress topic; each read continues where the last one ended.
+
+    One thread at a time. It has a client from the first read on, until `close`.
 
     Args:
         config: Names the brokers.
@@ -61,6 +64,18 @@ class PolicyLog:
         self._position = 0
         self._records: dict[PolicyKey, PolicyRecord] = {}
         self._read_s = time.monotonic()
+        self._kept: Consumer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a client."""
+        return self._kept is not None
+
+    def close(self) -> None:
+        """Close the client. The next read makes another one, and continues."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
     def read(self) -> Mapping[PolicyKey, PolicyRecord]:
         """The policies at the log's present end. Blocks; O(records since the last read).
@@ -68,11 +83,35 @@ class PolicyLog:
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        topic, now_s = self._topic, time.monotonic()
+        now_s = time.monotonic()
         if now_s > self._read_s + _TOMBSTONES_STAY_S:
             self._forget()
-        with making(self._config):
-            consumer = Consumer(logged_in(self._config.progress_reader()), logger=client_log)
+        try:
+            self._read_on()
+        except BrokerUnreachableError:
+            if not self.is_open:
+                raise
+            self.close()  # it may have lost every broker, see `clients.successor`
+            self._read_on()
+        self._read_s = now_s
+        return dict(self._records)
+
+    def _read_on(self) -> None:
+        """Read with the client of before, or a new one; a new one that fails is closed."""
+        is_new = self._kept is None
+        if self._kept is None:
+            with making(self._config):
+                settings = logged_in(self._config.progress_reader())
+                self._kept = Consumer(settings, logger=client_log)
+        try:
+            self._read_with(self._kept)
+        except BaseException:
+            if is_new:
+                self.close()
+            raise
+
+    def _read_with(self, consumer: Consumer) -> None:
+        topic = self._topic
         try:
             low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
             if end < self._position:  # truncated, or created again
@@ -86,9 +125,7 @@ class PolicyLog:
                 raise TopicMissingError(topic) from error
             raise translated(error.args[0], f"topic {topic}", operation="read") from error
         finally:
-            consumer.close()
-        self._read_s = now_s
-        return dict(self._records)
+            consumer.unassign()  # else it would fetch what all groups commit
 
     def _forget(self) -> None:
         """Let the next read start at the beginning."""
@@ -124,7 +161,7 @@ class PolicyLog:
 
 
 class GroupPolicyLog:
-    """The policies that bind a group; each read continues where the last one ended. One thread.
+    """The policies that bind a group. See `PolicyLog`.
 
     Args:
         config: As the group works.
@@ -135,6 +172,17 @@ class GroupPolicyLog:
         self._shared = PolicyLog(config)
         is_own = config.progress_log != config.progress_topic
         self._own = PolicyLog(config, config.progress_log) if is_own else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a client."""
+        return self._shared.is_open or (self._own is not None and self._own.is_open)
+
+    def close(self) -> None:
+        """Close its clients."""
+        self._shared.close()
+        if self._own is not None:
+            self._own.close()
 
     def read(self) -> Policies:
         """The policies now. Blocks; O(records since the last read).
@@ -175,9 +223,24 @@ class PolicyWatch:
 
     def look(self) -> None:
         """Read again if the policies matter: at first, and while we lead. Returns at once."""
-        if (self._known is None or self._planned is not None) and not self._reading.locked():
-            name = f"coop-policies-{self._config.group_id}"
-            threading.Thread(target=self._look, name=name, daemon=True).start()
+        if self._reading.locked():
+            return
+        if self._known is None or self._planned is not None:
+            self._begin(self._look)
+        elif self._log.is_open:
+            self._begin(self._close)
+
+    def end(self) -> None:
+        """Close the clients, after a read that is under way; returns at once."""
+        self._begin(self._close)
+
+    def _begin(self, call: Callable[[], None]) -> None:
+        name = f"coop-policies-{self._config.group_id}"
+        threading.Thread(target=call, name=name, daemon=True).start()
+
+    def _close(self) -> None:
+        with self._reading:
+            self._log.close()
 
     def joining(self) -> None:
         """Note that a rebalance begins: the next leader is not known yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -468,8 +468,12 @@ def test_topics_policies_are_in_the_shared_log_and_a_groups_policy_is_in_its_own
         policy("set", "accept.range.fetch=true", "--topic", orders.topic)
         eventually(seen, lambda found: found == (1, ["group"]))
         key = PolicyKey("group", orders.group)
-        assert PolicyLog(config).read() == {}
-        assert list(PolicyLog(config, own_log(orders)).read()) == [key]
+        with (
+            closing(PolicyLog(config)) as shared,
+            closing(PolicyLog(config, own_log(orders))) as own,
+        ):
+            assert shared.read() == {}
+            assert list(own.read()) == [key]
         assert policy("get") == f"group {orders.group}: accept.individual.commit=false\n"
         assert policy("get", "--group", orders.group) == policy("get")
         policy("set", "accept.individual.commit=true", "--group", orders.group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -49,7 +50,8 @@ def test_a_progress_topic_can_be_used_as_soon_as_it_is_made(fresh: Config, _: in
     assert progress_topic(topics, fresh).partitions == PARTITIONS
     places = [TopicPartition(fresh.progress_topic, number) for number in range(PARTITIONS)]
     assert set(topics.offsets(places, EARLIEST).values()) == {0}
-    assert PolicyLog(fresh).read() == {}
+    with closing(PolicyLog(fresh)) as log:
+        assert log.read() == {}
 
 
 @pytest.mark.parametrize("_", TRIES)

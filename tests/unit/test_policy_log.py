@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -22,18 +23,25 @@ class LogConsumer:
     """Reads partition 0 of the progress topic from memory."""
 
     log = MemoryLog()
+    made: ClassVar[list[LogConsumer]] = []
 
     def __init__(self, *_: object, **__: object) -> None:
         self.position = 0
+        self.is_open, self.is_assigned = True, False
+        self.made.append(self)
 
     def get_watermark_offsets(self, *_: object) -> tuple[int, int]:
         return 0, self.log.end_offset
 
     def assign(self, places: list[SimpleNamespace]) -> None:
         self.position = places[0].offset
+        self.is_assigned = True
+
+    def unassign(self) -> None:
+        self.is_assigned = False
 
     def close(self) -> None:
-        pass
+        self.is_open = False
 
 
 def waiting(consumer: LogConsumer, *_: object) -> list[SimpleNamespace]:
@@ -54,6 +62,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The time, in seconds; and a log of its own."""
     clock = SimpleNamespace(now_s=1_000.0)
     monkeypatch.setattr(LogConsumer, "log", MemoryLog())
+    monkeypatch.setattr(LogConsumer, "made", [])
     monkeypatch.setattr(policies, "Consumer", LogConsumer)
     monkeypatch.setattr(policies, "waiting_messages", waiting)
     monkeypatch.setattr(policies, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
@@ -93,6 +102,38 @@ def test_a_look_that_failed_is_none(
     LogConsumer.log.append(b"another's", b"")
     LogConsumer.log.compact(drop_tombstones=True)
     assert log.read() == {}
+
+
+def test_one_client_reads_again_and_again_and_fetches_nothing_in_between(
+    clock: SimpleNamespace,
+) -> None:
+    log = PolicyLog(Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"}))
+    assert not log.is_open
+    for _ in range(3):
+        LogConsumer.log.append(encode_key(KEY), encode_value(REFUSED))
+        assert log.read() == {KEY: REFUSED}
+        [client] = LogConsumer.made
+        assert (client.is_open, client.is_assigned) == (True, False)
+    log.close()
+    assert (client.is_open, log.is_open) == (False, False)
+    LogConsumer.log.append(encode_key(KEY), None)
+    assert log.read() == {}
+
+
+def test_a_client_that_gets_no_answer_is_replaced_in_the_same_read(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have lost every broker. A new one that gets no answer either is closed."""
+    log = PolicyLog(Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"}))
+    log.read()
+    monkeypatch.setattr(LogConsumer.made[0], "get_watermark_offsets", _no_answer, raising=False)
+    LogConsumer.log.append(encode_key(KEY), encode_value(REFUSED))
+    assert log.read() == {KEY: REFUSED}
+    assert [it.is_open for it in LogConsumer.made] == [False, True]
+    monkeypatch.setattr(LogConsumer, "get_watermark_offsets", _no_answer)
+    with pytest.raises(BrokerUnreachableError):
+        log.read()
+    assert not any(it.is_open for it in LogConsumer.made)
 
 
 def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
