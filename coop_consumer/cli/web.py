@@ -18,6 +18,7 @@ from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.guarding import GuardChoice, guard_options
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
+from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.history import GroupHistory
 from coop_consumer.ops.serving import refuse_without_web
