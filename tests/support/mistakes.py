@@ -121,7 +121,7 @@ MISTAKES = [
     ),
     Mistake(
         "no topic to provide for", "init --group {group}", USAGE,
-        ("--topics is missing", "Give --topics"),
+        ("--topics is missing", "Name it: --topics orders"),
     ),
     Mistake(
         "a principal without its kind", "init --group {group} --topics {topic} --principal ann",
@@ -130,6 +130,7 @@ MISTAKES = [
     Mistake(
         "a topic to provide for that does not exist", "init --group {group} --topics {topic}x",
         MISSING, ("topic {topic}x", "does not exist", "nearest", "topic create {topic}x"),
+        asks=True,
     ),
     # -- settings
     Mistake(
