@@ -292,7 +292,8 @@ MISTAKES = [
         asks=True,
     ),
     Mistake(
-        "a partition without its number", "retry {group} {topic} 5", USAGE,
+        # Eight hexadecimal digits end the topic's name: they may look like a number.
+        "a partition without its number", "retry {group} {topic}x 5", USAGE,
         ("names no partition", "topic-number"),
     ),
     Mistake(
