@@ -58,7 +58,9 @@ def api_routes(
             group = request.path_params["group"]
             feed = feeds.get(group)
             if feed is None:
-                shown = ", ".join(feeds.names()) or "none yet"
+                shown = ", ".join(feeds.names())
+                if not shown:  # just begun: it looks for groups
+                    return _failed("No group was found yet.", HTTPStatus.SERVICE_UNAVAILABLE)
                 text = f"group {group}: is not watched here. Watched are: {shown}."
                 return _failed(text, HTTPStatus.NOT_FOUND)
             now = feed.now

@@ -72,6 +72,12 @@ def test_before_the_first_look_there_is_no_number() -> None:
     assert "retry-after" in answer.headers
 
 
+def test_before_any_group_was_found_nobody_knows_whether_one_is_missing() -> None:
+    """An autoscaler that heard that it is would ask for no members."""
+    with serving(api_routes(Watched())) as server:
+        assert ask(server, "/api/scale/billing").status == 503
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
