@@ -101,8 +101,7 @@ class PolicyLog:
         is_new = self._kept is None
         if self._kept is None:
             with making(self._config):
-                settings = logged_in(self._config.progress_reader())
-                self._kept = Consumer(settings, logger=client_log)
+                self._kept = Consumer(logged_in(self._config.progress_reader()), logger=client_log)
         try:
             self._read_with(self._kept)
         except BaseException:

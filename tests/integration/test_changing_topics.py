@@ -236,6 +236,15 @@ def test_a_consumer_goes_on_in_a_new_run(job: MakeJob, history: str, admin: Admi
         consumer.commit(WAIT_S)
 
 
+def _id_of(admin: AdminClient, topic: str) -> bytes | None:
+    """None: there is no such topic now."""
+    if topic not in admin.list_topics(timeout=WAIT_S).topics:
+        return None
+    with suppress(KafkaException):
+        return stock.topic_id(admin, topic)
+    return None
+
+
 def test_ranges_that_a_user_has_assigned_stay_assigned_in_a_new_run(
     job: MakeJob, history: str, admin: AdminClient
 ) -> None:
@@ -246,8 +255,14 @@ def test_ranges_that_a_user_has_assigned_stay_assigned_in_a_new_run(
         assert polled(consumer, 2) == [0, 1]
         consumer.commit(WAIT_S)
         eventually(orders.committed, lambda found: found.get(1, (0, ""))[0] == 2)
+        before = stock.topic_id(admin, history)
         delete(admin, history)
-        eventually(lambda: history in admin.list_topics(timeout=WAIT_S).topics)
+
+        def made_again() -> bool:
+            assert consumer.poll(0.1) is None, "a run begins anew while somebody polls"
+            return _id_of(admin, history) not in (None, before)
+
+        eventually(made_again)
         orders.produce(["c", "d"], 1)
         assert polled(consumer, 2) == [2, 3]
 

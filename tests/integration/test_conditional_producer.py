@@ -353,7 +353,7 @@ def test_a_token_that_does_not_fit_is_refused(producer: Make, bootstrap: str, na
         (LogToken(bytes(16), 0, 0), "is of another topic"),
         (LogToken(token.topic_id, 1, 0), "is of partition 1"),
         (token.at(-2), "names offset -2"),
-        (token.at(1_000), "names offset 1000, and the log ends at 2"),
+        (token.at(1_000), r"names offset 1000, and the log ends at [12]\."),  # 2 with the marker
     ):
         with pytest.raises(LogTokenError, match=problem):
             writer.append(some("2"), wrong)

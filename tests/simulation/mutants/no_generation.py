@@ -8,7 +8,7 @@ from tests.simulation.coordinator import Coordinator
 
 BREAKS = ("I2", "I9", "I5")
 EXACTLY_ONCE = True
-SEED = 303
+SEED = 43
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

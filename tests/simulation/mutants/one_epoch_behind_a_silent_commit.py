@@ -8,7 +8,7 @@ from coop_consumer.core.transaction import Said, Transaction
 
 BREAKS = ("I9", "I2", "stuck")
 EXACTLY_ONCE = True
-SEED = 58
+SEED = 27
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from coop_consumer.core.effects import Effects, Result
 
 BREAKS = ("I9",)
 EXACTLY_ONCE = True
-SEED = 13
+SEED = 2
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
