@@ -102,6 +102,8 @@ def keys_of(count: int, distinct: int) -> list[str]:
 def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Message]:
     """All committed records that a partition has now; joins no group.
 
+    Not up to the first empty answer (`_PARTITION_EOF`): none comes while somebody goes on to write.
+
     Raises:
         TimeoutError: The partition's end was not reached.
     """
@@ -109,14 +111,18 @@ def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Messa
     consumer = Consumer({**settings, **asked, "auto.offset.reset": "earliest"})
     found: list[Message] = []
     try:
+        _, end = consumer.get_watermark_offsets(Place(topic, partition), WAIT_S)
         consumer.assign([Place(topic, partition, 0)])
         while (message := consumer.poll(WAIT_S)) is not None:
-            error = message.error()
+            error, offset = message.error(), message.offset() or 0
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 return found
             if error is not None:
                 raise KafkaException(error)
-            found.append(message)
+            if offset < end:
+                found.append(message)
+            if offset + 1 >= end:
+                return found
     finally:
         consumer.close()
     raise TimeoutError(f"{topic}-{partition}: no end within {WAIT_S} s")
