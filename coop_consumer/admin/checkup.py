@@ -216,7 +216,9 @@ class _Checkup:
         shape = shape_if_any(self._topics, name)
         wanted = progress_topic_settings(config)
         if shape is not None:
-            yield from judge_progress_topic(shape, like, wanted, self._brokers)
+            yield from judge_progress_topic(
+                shape, like, wanted, self._brokers, config.bootstrap_servers
+            )
             yield judge_rights(
                 f"topic {name}", self._topics.allowed(name), ["READ", "WRITE", "DESCRIBE"]
             )
@@ -273,7 +275,12 @@ class _Checkup:
                 f"topic {_OFFSETS_TOPIC}",
                 f"max.message.bytes={limit} is below {MESSAGE_MAX_BYTES}: the coordinator refuses "
                 "an assignment, or a commit of offsets, that is larger",
-                alter_command(_OFFSETS_TOPIC, "max.message.bytes", MESSAGE_MAX_BYTES),
+                alter_command(
+                    self._config.bootstrap_servers,
+                    _OFFSETS_TOPIC,
+                    "max.message.bytes",
+                    MESSAGE_MAX_BYTES,
+                ),
             )
 
     def _output_topic(self, name: str) -> Iterator[Finding]:
@@ -292,7 +299,9 @@ class _Checkup:
                 allowed = self._topics.allowed(log.name)
                 yield judge_rights(f"changelog {log.name}", allowed, ["READ", "WRITE", "DESCRIBE"])
             if log is not None and log.settings:
-                found = judge_writing(f"changelog {log.name}", log, MESSAGE_MAX_BYTES)
+                found = judge_writing(
+                    f"changelog {log.name}", log, MESSAGE_MAX_BYTES, self._config.bootstrap_servers
+                )
                 yield from found or [ok(f"changelog {log.name}", f"{log.partitions} partitions")]
         yield from judged_dead_letters(self._topics, self._config, name)
 

@@ -148,14 +148,14 @@ class Provisioner:
 
     def _due(self) -> Iterator[tuple[str, TopicShape, _Judge]]:
         """Each topic with its role, what it is to be like, and who judges one that is there."""
-        config = self._config
+        config, where = self._config, self._config.bootstrap_servers
         brokers, like = self._admin.brokers(), self._like()
         progress = progress_topic_shape(config, like, brokers, is_own=config.exactly_once)
 
         def judged_progress(found: TopicShape) -> tuple[Finding, ...]:
             settings = progress_topic_settings(config)
             named = differing_partitions(found, config.progress_topic_partitions)
-            return (*judge_progress_topic(found, like, settings, brokers), *named)
+            return (*judge_progress_topic(found, like, settings, brokers, where), *named)
 
         yield "progress topic", progress, judged_progress
         if config.on_failure is OnFailure.DEAD_LETTER:
@@ -165,7 +165,7 @@ class Provisioner:
         if self._keyed_state:
             for topic in self.topics:
                 log = changelog_shape(config, topic)
-                yield "changelog", log, partial(_judged_changelog, log)
+                yield "changelog", log, partial(_judged_changelog, log, where)
 
     def _judged_letters(self, topic: TopicShape, found: TopicShape) -> tuple[Finding, ...]:
         where = self._config.bootstrap_servers
@@ -192,5 +192,5 @@ class Provisioner:
         return ok(f"{role} {wanted.name}", text)
 
 
-def _judged_changelog(wanted: TopicShape, found: TopicShape) -> tuple[Finding, ...]:
-    return tuple(judge_changelog(found, wanted))
+def _judged_changelog(wanted: TopicShape, bootstrap: str, found: TopicShape) -> tuple[Finding, ...]:
+    return tuple(judge_changelog(found, wanted, bootstrap))

@@ -32,6 +32,23 @@ class JavaMissingError(SetupError):
 
 
 @dataclass(eq=False)
+class JavaSilentError(SetupError):
+    """A Java that is there has not told its version in time."""
+
+    executable: str
+    waited_s: float
+
+    exit_code = ExitCode.UNAVAILABLE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.executable} -version: no answer in {self.waited_s:.0f} s. No broker was "
+            "started. This machine may be too busy: try again once it is less so, or set JAVA_HOME "
+            "to another Java."
+        )
+
+
+@dataclass(eq=False)
 class JarsUnavailableError(SetupError):
     """The broker's jars are not in the cache and could not be fetched.
 
@@ -73,8 +90,15 @@ class BrokerStartError(SetupError):
     def __str__(self) -> str:
         return (
             f"embedded broker, node {self.node}: {self.reason}. The whole cluster was stopped. "
-            f"The end of {self.log_path}:\n{self.log_tail}"
+            f"{self._end_of_log()}"
         )
+
+    def _end_of_log(self) -> str:
+        if not self.log_tail.strip():
+            return (
+                f"It wrote nothing to {self.log_path}: this machine may be too busy, so try again."
+            )
+        return f"The end of {self.log_path}:\n{self.log_tail}"
 
 
 @dataclass(eq=False)

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from importlib import import_module, util
 from pathlib import Path
 
-from coop_consumer.broker.errors import JavaMissingError
+from coop_consumer.broker.errors import JavaMissingError, JavaSilentError
 from coop_consumer.errors import lacking, lacking_in
 
 REQUIRED_MAJOR = 17
 """Kafka 4 brokers need this Java at least."""
+
+PROBE_TIMEOUT_S = 30.0
 
 VersionProbe = Callable[[Path], int | None]
 """Asks an executable for its Java version: the major number, or None where it is no Java."""
@@ -47,6 +49,7 @@ def find_java() -> Java:
 
     Raises:
         JavaMissingError: No place has one; the text says what each place had.
+        JavaSilentError: One does not answer.
     """
     return choose_java(candidates(os.environ, shutil.which("java"), packaged_java()), probe_version)
 
@@ -92,12 +95,19 @@ def probe_version(executable: Path) -> int | None:
 
     Raises:
         OutOfResourceError: It is there, and this machine does not give it what it needs.
+        JavaSilentError: It is there, and has not answered in time.
     """
     try:
         answer = subprocess.run(  # noqa: S603 - the executable is the user's own Java
-            [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
+            [executable, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise JavaSilentError(str(executable), PROBE_TIMEOUT_S) from error
+    except OSError as error:
         if (found := lacking(error)) is not None:
             raise found from error
         return None

@@ -15,7 +15,7 @@ import click
 
 from coop_consumer.admin.nearest import nearest_group, nearest_topic
 from coop_consumer.broker import DetachedBroker, running_detached
-from coop_consumer.cli.options import BOOTSTRAP_VARIABLE, FILE_VARIABLE, Connection
+from coop_consumer.cli.options import BOOTSTRAP_VARIABLE, FILE_VARIABLE, LOOK_AT_TOPIC, Connection
 from coop_consumer.config import read_config_file
 from coop_consumer.config.librdkafka import PASSED
 from coop_consumer.config.settings import SETTINGS
@@ -71,6 +71,9 @@ def add_hints(error: CoopConsumerError, connection: Connection) -> None:
         case GroupMissingError():
             if near := nearest_group(config, error.group):
                 error.add_note(f"The group with the nearest name is {near}.")
+            params = click.get_current_context().command.params
+            if any(getattr(it, "help", None) == LOOK_AT_TOPIC for it in params):
+                error.add_note("If it has not begun yet, name its topics with --topic.")
         case _:
             pass
 

@@ -155,6 +155,9 @@ def _is_from_environment(parameter: str) -> bool:
     return source is ParameterSource.ENVIRONMENT
 
 
+LOOK_AT_TOPIC = "Look at it, too."
+
+
 def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Add what a look at a group takes: the group, `--topic`, `--json` and `--watch`.
 
@@ -164,7 +167,7 @@ def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callab
     """
     added = (
         click.argument("group"),
-        click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help="Look at it, too."),
+        click.option("--topic", "-t", "topics", multiple=True, type=TOPIC, help=LOOK_AT_TOPIC),
         click.option(
             "--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md."
         ),

@@ -55,6 +55,7 @@ def _show(found: tuple[GroupStatus, ScaleAdvice], *, in_json: bool) -> None:
     if in_json:
         echo(json.dumps(scale_as_json(status, advice), allow_nan=False))
         return
-    useful = "" if advice.useful is None else f", at most {advice.useful:,} useful"
+    useful = "" if not advice.useful else f", at most {advice.useful:,} useful"
     plural = "" if advice.members == 1 else "s"
-    echo(f"{advice.members:,} member{plural}, {advice.wanted:,} wanted{useful}. {advice.reason}")
+    reason = advice.reason[:1].upper() + advice.reason[1:]
+    echo(f"{advice.members:,} member{plural}, {advice.wanted:,} wanted{useful}. {reason}")

@@ -64,7 +64,7 @@ def split_smaller(state: MemberState, token: int) -> None:
         Level.ERROR if is_smallest else Level.WARNING,
         LogEvent.PROGRESS_LOG_RECORD_TOO_LARGE,
         f"progress topic {topic}: refuses a record for its size, {now}. Nothing is lost. Raise "
-        f"its limit: kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
-        "--add-config max.message.bytes=1048588",
+        f"its limit: kafka-configs.sh --bootstrap-server {state.config.bootstrap_servers} --alter "
+        f"--entity-type topics --entity-name {topic} --add-config max.message.bytes=1048588",
         topic=topic,
     )

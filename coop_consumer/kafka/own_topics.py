@@ -90,7 +90,7 @@ def progress_topic(topics: Topics, config: Config, *, mend: bool = False) -> Top
 
 
 def _fit_progress_topic(topics: Topics, config: Config, *, mend: bool) -> TopicFacts:
-    name = config.progress_log
+    name, where = config.progress_log, config.bootstrap_servers
     facts = topics.find(name)
     if facts is None:
         if not config.progress_topic_create:
@@ -115,14 +115,15 @@ def _fit_progress_topic(topics: Topics, config: Config, *, mend: bool) -> TopicF
         raise ProgressTopicError(
             name,
             f"has cleanup.policy={policy}: its old records would be deleted, and progress lost",
-            "Set cleanup.policy=compact on it",
+            f"Set it: {alter_command(where, name, 'cleanup.policy', 'compact')}",
         )
     if "delete" in policy:
         log.warning(
             "progress topic %s: has cleanup.policy=%s: progress older than its retention is "
-            "deleted, and its records behind a gap repeat. Set it to compact.",
+            "deleted, and its records behind a gap repeat. %s",
             name,
             policy,
+            alter_command(where, name, "cleanup.policy", "compact"),
             extra=LogEvent.PROGRESS_TOPIC_DELETES.extra(group=config.group_id, topic=name),
         )
     limit = int(settings.get("max.message.bytes", 0))
@@ -131,7 +132,7 @@ def _fit_progress_topic(topics: Topics, config: Config, *, mend: bool) -> TopicF
             name,
             f"has max.message.bytes={limit}, and a record of progress may need "
             f"{MESSAGE_LEAST_BYTES}",
-            f"Raise it: {alter_command(name, 'max.message.bytes', MESSAGE_MAX_BYTES)}",
+            f"Raise it: {alter_command(where, name, 'max.message.bytes', MESSAGE_MAX_BYTES)}",
         )
     return replace(facts, message_max_bytes=limit)
 

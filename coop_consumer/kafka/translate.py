@@ -43,7 +43,7 @@ _UNREACHABLE = (
     KafkaError._PURGE_INFLIGHT,
 )
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
-_ALTER = "kafka-configs.sh --alter --entity-type topics --entity-name"
+_ALTER = "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name"
 _CLOCK = (
     "set the clock of this machine right, or let the brokers set the time: "
     f"{_ALTER} {{topic}} --add-config message.timestamp.type=LogAppendTime"

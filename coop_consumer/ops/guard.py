@@ -192,13 +192,16 @@ def _refused(text: str) -> Response:
 
 
 def _name_in(host: str) -> str:
-    """The name or address of a `Host` header, without its port.
+    """The name or address of a `Host` header, without its port; what is no such header as it is.
 
     >>> _name_in("Localhost:9464"), _name_in("[::1]:9464"), _name_in("ops.example.com.")
     ('localhost', '::1', 'ops.example.com')
+    >>> _name_in("[::1"), _name_in("[::1]x")
+    ('[::1', '[::1]x')
     """
     if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
+        inside, closed, port = host[1:].partition("]")
+        return inside.lower() if closed and port[:1] in {"", ":"} else host
     return host.partition(":")[0].rstrip(".").lower()
 
 

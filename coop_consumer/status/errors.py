@@ -20,8 +20,8 @@ class GroupMissingError(SetupError):
     def __str__(self) -> str:
         return (
             f"group {self.group}: does not exist (no member, no committed offset, no progress), or "
-            "this user may not see it. Nothing was changed. Correct its name, name its topics with "
-            "--topic if it has not begun yet, or grant the right to describe it."
+            "this user may not see it. Correct its name, start a member of it, or grant the right "
+            "to describe it."
         )
 
 

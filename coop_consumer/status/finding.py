@@ -91,7 +91,11 @@ class TopicShape:
 
 
 def judge_progress_topic(
-    topic: TopicShape, like: TopicShape | None, wanted: Mapping[str, str], brokers: int
+    topic: TopicShape,
+    like: TopicShape | None,
+    wanted: Mapping[str, str],
+    brokers: int,
+    bootstrap: str,
 ) -> list[Finding]:
     """Whether a progress topic can hold progress as safely as Kafka holds committed offsets.
 
@@ -100,18 +104,19 @@ def judge_progress_topic(
         like: Kafka's own offsets topic; None if it does not exist yet.
         wanted: The settings that we would have set.
         brokers: How many brokers the cluster has.
+        bootstrap: A broker's address, for commands.
     """
     name = f"progress topic {topic.name}"
     if not topic.settings:
         remedy = f"Grant describe_configs on topic {topic.name}, or ask its operator"
         return [warn(name, "this user may not see its settings, so they were not checked", remedy)]
-    found = _policy(name, topic) + _copies(name, topic, like, brokers)
-    found += judge_writing(name, topic, int(wanted["max.message.bytes"]))
+    found = _policy(name, topic, bootstrap) + _copies(name, topic, like, brokers, bootstrap)
+    found += judge_writing(name, topic, int(wanted["max.message.bytes"]), bootstrap)
     for setting in ("delete.retention.ms", "min.compaction.lag.ms"):
         has, least = int(topic.settings.get(setting, "0")), int(wanted[setting])
         if has < least:
             text = f"{setting}={has} is below {least}: a slow reader may miss a record"
-            found.append(warn(name, text, alter_command(topic.name, setting, least)))
+            found.append(warn(name, text, alter_command(bootstrap, topic.name, setting, least)))
     shape = f"{topic.partitions} partitions, kept {times(topic.replication)}"
     return found or [ok(name, f"compacted, {shape}, min.insync.replicas={topic.min_isr}")]
 
@@ -128,9 +133,9 @@ def differing_partitions(topic: TopicShape, named: int | None) -> list[Finding]:
     return [warn(f"progress topic {topic.name}", text, remedy)]
 
 
-def _policy(name: str, topic: TopicShape) -> list[Finding]:
+def _policy(name: str, topic: TopicShape, bootstrap: str) -> list[Finding]:
     policy = topic.settings.get("cleanup.policy", "")
-    alter = alter_command(topic.name, "cleanup.policy", "compact")
+    alter = alter_command(bootstrap, topic.name, "cleanup.policy", "compact")
     if "compact" not in policy:
         return [fail(name, f"cleanup.policy={policy}: progress would be deleted by age", alter)]
     if "delete" in policy:
@@ -138,7 +143,9 @@ def _policy(name: str, topic: TopicShape) -> list[Finding]:
     return []
 
 
-def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int) -> list[Finding]:
+def _copies(
+    name: str, topic: TopicShape, like: TopicShape | None, brokers: int, bootstrap: str
+) -> list[Finding]:
     found = []
     due = min(like.replication, brokers) if like else min(3, brokers)
     if topic.replication < due:
@@ -146,36 +153,37 @@ def _copies(name: str, topic: TopicShape, like: TopicShape | None, brokers: int)
         found.append(warn(name, text, "Reassign it to more brokers (kafka-reassign-partitions.sh)"))
     if topic.replication > 1 and topic.min_isr >= topic.replication:
         text = f"min.insync.replicas={topic.min_isr} of {topic.replication}: no broker may fail"
-        alter = alter_command(topic.name, "min.insync.replicas", topic.replication - 1)
+        alter = alter_command(bootstrap, topic.name, "min.insync.replicas", topic.replication - 1)
         found.append(warn(name, text, alter))
     if like is not None and topic.min_isr < like.min_isr:
         text = f"min.insync.replicas={topic.min_isr} is below the {like.min_isr} of {like.name}"
-        alter = alter_command(topic.name, "min.insync.replicas", like.min_isr)
+        alter = alter_command(bootstrap, topic.name, "min.insync.replicas", like.min_isr)
         found.append(warn(name, text, alter))
     return found
 
 
-def judge_writing(check: str, topic: TopicShape, least_bytes: int) -> list[Finding]:
+def judge_writing(check: str, topic: TopicShape, least_bytes: int, bootstrap: str) -> list[Finding]:
     """Whether one of our topics takes what members write to it.
 
     Args:
         check: The name of the check.
         topic: The topic.
         least_bytes: The `max.message.bytes` that we would have set.
+        bootstrap: A broker's address, for commands.
     """
     found = []
     name = topic.name
     if (limit := int(topic.settings.get("max.message.bytes", least_bytes))) < least_bytes:
         text = f"max.message.bytes={limit} is below {least_bytes}: records are split, or refused"
-        found.append(warn(check, text, alter_command(name, "max.message.bytes", least_bytes)))
+        alter = alter_command(bootstrap, name, "max.message.bytes", least_bytes)
+        found.append(warn(check, text, alter))
     if topic.settings.get("message.timestamp.type", "LogAppendTime") != "LogAppendTime":
         text = (
             "message.timestamp.type=CreateTime: if a member's clock is an hour ahead, the brokers "
             "refuse its records"
         )
-        found.append(
-            warn(check, text, alter_command(name, "message.timestamp.type", "LogAppendTime"))
-        )
+        alter = alter_command(bootstrap, name, "message.timestamp.type", "LogAppendTime")
+        found.append(warn(check, text, alter))
     return found
 
 
@@ -188,7 +196,7 @@ def judge_dead_letters(
         topic: The consumed topic.
         letters: Its dead-letter topic; None if it does not exist.
         name: The name of the dead-letter topic.
-        bootstrap: A broker's address, for the command that creates the topic.
+        bootstrap: A broker's address, for commands.
     """
     check = f"dead-letter topic {name}"
     if letters is None:
@@ -203,7 +211,7 @@ def judge_dead_letters(
         f"bytes, and a dead letter has {_HEADERS_BYTES} more for its headers: a refused one "
         "holds its key back"
     )
-    return [warn(check, text, alter_command(name, "max.message.bytes", due))]
+    return [warn(check, text, alter_command(bootstrap, name, "max.message.bytes", due))]
 
 
 def letters_shape(topic: TopicShape, name: str) -> TopicShape:
@@ -212,28 +220,33 @@ def letters_shape(topic: TopicShape, name: str) -> TopicShape:
     return TopicShape(name, topic.partitions, topic.replication, _with_room(settings))
 
 
-def judge_changelog(log: TopicShape, wanted: TopicShape) -> list[Finding]:
+def judge_changelog(log: TopicShape, wanted: TopicShape, bootstrap: str) -> list[Finding]:
     """Whether a changelog can hold the keyed state of its topic.
 
     Args:
         log: The changelog.
         wanted: What we would have made.
+        bootstrap: A broker's address, for commands.
     """
     check, found = f"changelog {log.name}", []
     policy = log.settings.get("cleanup.policy", "compact")
     if policy != "compact":
         text = f"cleanup.policy={policy}: state that rests would be deleted"
-        found.append(fail(check, text, alter_command(log.name, "cleanup.policy", "compact")))
+        alter = alter_command(bootstrap, log.name, "cleanup.policy", "compact")
+        found.append(fail(check, text, alter))
     if log.partitions < wanted.partitions:
         text = f"has {log.partitions} partitions, and its topic {wanted.partitions}"
-        more = f"kafka-topics.sh --alter --topic {log.name} --partitions {wanted.partitions}"
+        more = (
+            f"kafka-topics.sh --bootstrap-server {bootstrap} --alter --topic {log.name} "
+            f"--partitions {wanted.partitions}"
+        )
         remedy = f"{more} (members do it, too, if their user may)"
         found.append(fail(check, text, remedy))
     if 0 < log.replication < wanted.replication:
         text = f"kept {times(log.replication)}, and its topic {times(wanted.replication)}"
         remedy = "Reassign it to more brokers (kafka-reassign-partitions.sh)"
         found.append(warn(check, text, remedy))
-    found += judge_writing(check, log, int(wanted.settings["max.message.bytes"]))
+    found += judge_writing(check, log, int(wanted.settings["max.message.bytes"]), bootstrap)
     return found or [ok(check, f"{log.partitions} partitions, kept {times(log.replication)}")]
 
 
@@ -275,11 +288,11 @@ def transactions_refused(text: str, bootstrap: str, user: str, prefix: str) -> F
     return fail("transactions", text, command, ExitCode.UNAUTHORIZED)
 
 
-def alter_command(topic: str, setting: str, value: object) -> str:
+def alter_command(bootstrap: str, topic: str, setting: str, value: object) -> str:
     """The command by which an operator changes a setting of a topic."""
     return (
-        f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} "
-        f"--add-config {setting}={value}"
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {setting}={value}"
     )
 
 

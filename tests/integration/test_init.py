@@ -138,7 +138,7 @@ def test_topics_that_differ_are_told_with_the_command_and_left_as_they_are(
         ),
         (
             f"fail  changelog {changelog}: has 1 partitions, and its topic 3",
-            f"kafka-topics.sh --alter --topic {changelog} --partitions 3",
+            f"--alter --topic {changelog} --partitions 3",
         ),
     ):
         [at] = [number for number, line in enumerate(lines) if line.startswith(told)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coop_consumer.broker.errors import JavaMissingError
+from coop_consumer.broker.errors import BrokerStartError, JavaMissingError, JavaSilentError
 from coop_consumer.broker.java import Java, candidates, choose_java, probe_version
 from coop_consumer.errors import OutOfMemoryError, OutOfThreadsError
 
@@ -88,3 +88,22 @@ def test_executable_that_does_not_answer_is_no_java(tmp_path: Path, content: str
         executable.write_text(content)
         executable.chmod(0o755)
     assert probe_version(executable) is None
+
+
+def test_java_that_does_not_answer_is_not_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hang(command: list[object], *, timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(JavaSilentError, match="/usr/bin/java -version: no answer in 30 s"):
+        probe_version(PATH_JAVA)
+
+
+def test_a_broker_that_wrote_nothing_is_told_without_an_empty_end() -> None:
+    told = str(BrokerStartError(1, "not ready after 60 s", "/data/broker.log", "\n"))
+    assert told.endswith(
+        "It wrote nothing to /data/broker.log: this machine may be too busy, so try again."
+    )
+    assert str(BrokerStartError(1, "ended", "/l", "boom")).endswith("The end of /l:\nboom")

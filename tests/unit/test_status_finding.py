@@ -37,7 +37,7 @@ def judged(
     like: TopicShape | None = OFFSETS,
 ) -> list[Finding]:
     given = WANTED | {"min.insync.replicas": "2"} | (settings or {})
-    return judge_progress_topic(TopicShape("p", 50, replication, given), like, WANTED, brokers=3)
+    return judge_progress_topic(TopicShape("p", 50, replication, given), like, WANTED, 3, "b:9092")
 
 
 def test_a_progress_topic_like_kafkas_own_is_fine() -> None:
@@ -72,7 +72,7 @@ def test_fewer_copies_than_committed_offsets_have_is_a_warning() -> None:
 
 
 def test_settings_that_may_not_be_seen_are_said_to_be_unchecked() -> None:
-    [finding] = judge_progress_topic(TopicShape("p", 50, 3, {}), OFFSETS, WANTED, brokers=3)
+    [finding] = judge_progress_topic(TopicShape("p", 50, 3, {}), OFFSETS, WANTED, 3, "b:9092")
     assert finding.level is Severity.WARN
     assert "not checked" in finding.text
 
@@ -116,7 +116,8 @@ def test_a_topic_that_may_refuse_what_members_write_is_a_warning_with_the_comman
     assert found.level is Severity.WARN
     assert text in found.text
     assert found.remedy == (
-        f"kafka-configs.sh --alter --entity-type topics --entity-name p --add-config {remedy}"
+        "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics "
+        f"--entity-name p --add-config {remedy}"
     )
 
 
