@@ -107,7 +107,7 @@ class Stages:
                 core.handle(events.Fetched(T0, stream.number, first, end, messages, False), now_ms)
             with watch.at("run: a handler that does nothing"):
                 while core.lanes.startable:
-                    if not executor.help(self._hand_over):
+                    if not executor.help(self._hand_over, lambda: None):
                         return
                     executor.offered()  # the first ones: nobody knows how quick they are
             messages.clear()

@@ -25,6 +25,9 @@ _ANSWER_S = 30.0
 
 Output = tuple[bytes, Place]
 
+_QUEUED_MAX = 1_000_000
+"""So many records wait at most for a broker that is slower than this program."""
+
 
 def made(bootstrap: str, partitions: int = PARTITIONS) -> str:
     """An empty topic."""
@@ -53,9 +56,15 @@ def fill(
         AssertionError: The broker did not take all of them.
     """
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 2_000_000}
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 2 * _QUEUED_MAX,
+        }
     )
     for number, key in enumerate(keys):
+        while len(producer) >= _QUEUED_MAX:
+            producer.poll(0.1)
         producer.produce(topic, value, key=key, headers=list(headers))
         if number % 1_000 == 0:
             producer.poll(0)

@@ -232,6 +232,7 @@ class WorkerPool:
             ports=self._ports,
             glimpse=self._glimpse,
             stack=self._stack,
+            calls=self._identity.breath,
         )
         try:
             self._begin()

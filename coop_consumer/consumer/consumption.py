@@ -87,6 +87,7 @@ class Consumption:
             operator=self._operator,
             glimpse=self._glimpse,
             stack=self._stack,
+            calls=self._identity.breath,
         )
         try:
             self._begin(config, topics)

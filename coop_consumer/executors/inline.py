@@ -50,7 +50,7 @@ class Inline(ThreadedExecutor):
         """Nothing changes: there is one thread, and it is the user's."""
         assert workers == 1, "one thread drives"
 
-    def help(self, _: Callable[[], None]) -> bool:
+    def help(self, _: Callable[[], None], __: Callable[[], None]) -> bool:
         """See `Executor`; only the driving thread works."""
         return True
 

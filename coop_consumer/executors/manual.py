@@ -211,7 +211,7 @@ class ManualExecutor:
             lanes = self.lanes
             lanes.ready_min = max(lanes.ready_min, READY_TOGETHER, count)
 
-    def help(self, _: Callable[[], None]) -> bool:
+    def help(self, _: Callable[[], None], __: Callable[[], None]) -> bool:
         """See `Executor`; the member's thread is none of the workers."""
         return True
 

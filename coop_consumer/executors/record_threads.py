@@ -59,9 +59,9 @@ class ThreadExecutor(ThreadedExecutor):
         """Whether a chunk is one record, so that threads would queue up for the lock."""
         return self._cost_s * 2 > CHUNK_S and len(self._runners) > 1
 
-    def help(self, hand_over: Callable[[], None]) -> bool:
+    def help(self, hand_over: Callable[[], None], breathe: Callable[[], None]) -> bool:
         """See `ThreadedExecutor`; and let quick records stay fresh, so that none is filed."""
-        is_members = super().help(hand_over)
+        is_members = super().help(hand_over, breathe)
         if is_members:
             self._lanes.tables.goes_straight = self._is_quick()
         return is_members

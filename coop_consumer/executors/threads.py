@@ -156,7 +156,7 @@ class ThreadedExecutor(ConditionExecutor, ABC):
 
     # ---- the member's thread works, too --------------------------------------------------------
 
-    def help(self, hand_over: Callable[[], None]) -> bool:
+    def help(self, hand_over: Callable[[], None], breathe: Callable[[], None]) -> bool:
         """Run what is ready on the member's own thread for a moment, if handlers are quick.
 
         For quick work another thread is a waste: the two run in turns, and each turn costs more
@@ -165,6 +165,7 @@ class ThreadedExecutor(ConditionExecutor, ABC):
 
         Args:
             hand_over: Has another thread go on with the member; called by a worker's thread.
+            breathe: Lets other threads run; called between two pieces of work.
 
         Returns:
             Whether the caller is still the member's thread; if not, all workers have ended.
@@ -180,6 +181,7 @@ class ThreadedExecutor(ConditionExecutor, ABC):
                 threading.current_thread().name = self._new_name()
                 self._work(runner)
                 return False
+            breathe()
             if self._clock() > until_s:
                 break
         if lanes.finished:

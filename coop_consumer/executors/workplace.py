@@ -89,7 +89,7 @@ class OnLanes(ABC):
     def _look_soon(self) -> None:
         """Have the lanes looked at: something may be ready, or nothing may begin any more."""
 
-    def help(self, _: Callable[[], None]) -> bool:
+    def help(self, _: Callable[[], None], __: Callable[[], None]) -> bool:
         """See `Executor`; the member's thread is none of the workers."""
         return True
 
@@ -150,11 +150,12 @@ class Executor(Protocol):
     def offered(self) -> None:
         """Lanes may have become ready."""
 
-    def help(self, hand_over: Callable[[], None]) -> bool:
+    def help(self, hand_over: Callable[[], None], breathe: Callable[[], None]) -> bool:
         """Run some handlers on the member's own thread, if that is best.
 
         Args:
             hand_over: Has another thread go on with the member.
+            breathe: Lets other threads run; called between two pieces of work.
 
         Returns:
             Whether the caller is still the member's thread.

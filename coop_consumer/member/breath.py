@@ -23,6 +23,10 @@ class Breath:
     Args:
         clock: Monotonic seconds.
         let_go: Gives up the interpreter for a moment.
+
+    Attributes:
+        callers: How many wait for an answer over HTTP. Each answer needs the interpreter on several
+            threads, one after the other, and each of these waits 5 ms for a thread that computes.
     """
 
     def __init__(
@@ -33,6 +37,11 @@ class Breath:
         self._clock = clock
         self._yield_interpreter = let_go
         self._next_s = 0.0
+        self.callers = 0
+
+    def take_at_once(self) -> None:
+        """Let other threads run, however long the last breath was: few want to now."""
+        self._yield_interpreter()
 
     def take(self) -> None:
         """Let other threads run, unless the last breath was longer than the work since."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.counters import Counters
 from coop_consumer.core.metrics import MemberMetrics, MemberPhase, metrics_at_rest
 from coop_consumer.core.tally import Tally
+from coop_consumer.member.breath import Breath
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -26,6 +27,7 @@ class Identity:
         counters: What has happened; the member's thread writes them.
         tally: The same by topic, and how long it took; the member's thread writes it.
         paused: What a user has paused; the member's thread writes it.
+        breath: How the member's thread lets others run.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Identity:
     counters: Counters = field(default_factory=Counters)
     tally: Tally = field(default_factory=Tally)
     paused: set[TopicPartition] = field(default_factory=set)
+    breath: Breath = field(default_factory=Breath)
 
     @classmethod
     def of(cls, config: Config) -> Identity:

@@ -52,7 +52,6 @@ from coop_consumer.kafka.transaction_check import check_transactions, transactor
 from coop_consumer.kafka.transactor import Transactor
 from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
-from coop_consumer.member.breath import Breath
 from coop_consumer.member.caught_up import CaughtUp
 from coop_consumer.member.group_side import GroupSide
 from coop_consumer.member.hands import Hands
@@ -148,7 +147,7 @@ class MemberRun:
             thread=f"coop-member-{config.group_id}",
             ended=self.ended,
         )
-        self._breath = Breath()
+        self._breath = self.identity.breath
         self._memory_due_s = 0.0
         self.now_ms = unix_clock()
         self._executor: Executor | None = None
@@ -482,15 +481,18 @@ class MemberRun:
             self.ending.set_result(None)
         if self._caught_up is not None:
             self._caught_up.is_here = core.caught_up
-        if not executor.help(self._begin_thread):
+        if not executor.help(self._begin_thread, self._breathe):
             return False
         executor.offered()
         return True
 
     def _breathe(self) -> None:
         """Give up the interpreter for a moment, for threads that rarely get it."""
-        if self._executor is None or self._executor.waits:
-            self._breath.take()
+        breath, executor = self._breath, self._executor
+        if executor is None or executor.waits:
+            breath.take()
+        elif breath.callers:
+            breath.take_at_once()
 
     def _say(
         self,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coop_consumer.core.glimpse import Glimpse
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.actions import Operator
+    from coop_consumer.ops.calling import Calls
     from coop_consumer.ops.health import Health
     from coop_consumer.ops.prometheus import Collects
     from coop_consumer.ops.server import OpsServer
@@ -86,6 +87,7 @@ def served(
     ports: PortKeeper | None = None,
     glimpse: Callable[[], Glimpse],
     stack: Callable[[TopicPartition, int], str],
+    calls: Calls,
 ) -> OpsServer | None:
     """Serve the member's page, metrics and probes; None: its configuration has no address for that.
 
@@ -98,6 +100,7 @@ def served(
         ports: What keeps the port open between processes, if anything does.
         glimpse: Returns what it does, at any moment.
         stack: Returns the stack of a handler, by partition and offset of its record.
+        calls: Counts who waits for an answer, for the member's thread.
 
     Raises:
         ConfigError: A package is missing, the address is not free, or its token file has no secret.
@@ -107,7 +110,9 @@ def served(
     refuse_without_packages(SETTING)
     # Loaded when it is asked for: 60 ms.
     from prometheus_client import REGISTRY  # noqa: PLC0415
+    from starlette.middleware import Middleware  # noqa: PLC0415
 
+    from coop_consumer.ops.calling import Calling  # noqa: PLC0415
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
     from coop_consumer.ops.guard import Door, guarded_by  # noqa: PLC0415
     from coop_consumer.ops.health_routes import health_routes  # noqa: PLC0415
@@ -157,7 +162,7 @@ def served(
         setting=SETTING,
         remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
         group=config.group_id,
-        middleware=guarded_by(door),
+        middleware=[*guarded_by(door), Middleware(Calling, calls=calls)],
         sample=lambda: history.note(metrics()),
         listener=None if ports is None else ports.kept(address),
     )

@@ -41,3 +41,19 @@ def test_a_thread_keeps_half_of_its_time_however_many_others_wait() -> None:
     assert share_of_work(others_s=STEP_S) == 0.5
     assert share_of_work(others_s=10 * STEP_S) == 0.5
     assert share_of_work(others_s=STEP_S / 10) > 0.9
+
+
+def test_a_breath_at_once_is_taken_however_long_the_last_one_was() -> None:
+    now_s, breaths = 0.0, 0
+
+    def let_go() -> None:
+        nonlocal now_s, breaths
+        now_s += STEP_S
+        breaths += 1
+
+    breath = Breath(lambda: now_s, let_go)
+    breath.take()
+    breath.take()
+    assert breaths == 1
+    breath.take_at_once()
+    assert breaths == 2

@@ -79,7 +79,7 @@ def test_records_that_are_run_straight_find_nothing_either() -> None:
         crew.produce(b"a")
         crew.until_done(1)
         crew.executor._cost_s = 1e-6  # type: ignore[attr-defined] # as after many quick records
-        crew.executor.help(lambda: None)
+        crew.executor.help(lambda: None, lambda: None)
         crew.member.produce(*KEYS)
         helper = threading.Thread(target=crew.executor.help, args=(lambda: None,))
         helper.start()

@@ -153,7 +153,7 @@ def test_a_child_of_the_members_own_thread_ends_too() -> None:
         crew.produce(b"a")
         crew.until_done(1)
         crew.executor._cost_s = 1e-6  # type: ignore[attr-defined] # as after many quick records
-        crew.executor.help(lambda: None)
+        crew.executor.help(lambda: None, lambda: None)
         crew.member.produce(b"forks", *OTHERS)
         # It becomes a worker's thread: the handler waits for its child for too long.
         helper = threading.Thread(target=crew.executor.help, args=(lambda: None,))

@@ -55,6 +55,7 @@ class Shop:
         self.followed = threading.Event()
         self.closed = threading.Event()
         self.leaders: list[threading.Thread] = []
+        self.breaths = 0
         self.by: dict[int, threading.Thread] = {}
         self.straight: set[int] = set()
         self.of_key: defaultdict[bytes | None, list[int]] = defaultdict(list)
@@ -120,7 +121,7 @@ class Shop:
                 self.woken.clear()
                 self.member.after(100)
             self.executor._cost_s = 1e-6  # or no leader would dare to help again after a slow one
-            if not self.executor.help(self.hand_over):
+            if not self.executor.help(self.hand_over, self.breathe):
                 return
             self.executor.offered()
         self.executor.stop()
@@ -131,7 +132,11 @@ class Shop:
         self.member.produce(*keys)
         while self.executor._idle < self._workers:  # one has been called to watch
             os.sched_yield()
-        assert self.executor.help(self.hand_over)
+        assert self.executor.help(self.hand_over, self.breathe)
+
+    def breathe(self) -> None:
+        """Let others run, if they could."""
+        self.breaths += 1
 
     def hand_over(self) -> None:
         """Let another thread lead."""
@@ -311,7 +316,7 @@ def test_a_machine_that_stands_still_while_a_thread_looks_leaves_no_handler_unwa
 
     shop = Shop(handler, [], workers=1)
     main = threading.current_thread()
-    member = threading.Thread(target=lambda: shop.executor.help(shop.followed.set))
+    member = threading.Thread(target=lambda: shop.executor.help(shop.followed.set, shop.breathe))
     shop.help(b"first")
     shop.clock.move_until(lambda: shop.executor._guarded, step_s=0.0)
     shop.clock.move(0.004)  # of 5 ms after which the thread looks
@@ -328,9 +333,18 @@ def test_while_the_executor_is_paused_the_members_thread_processes_nothing() -> 
     shop = Shop(lambda record: record.value, [], workers=1, is_batched=False)
     shop.member.produce(b"a")
     shop.executor.pause(True)
-    assert shop.executor.help(shop.hand_over)
+    assert shop.executor.help(shop.hand_over, shop.breathe)
     assert not shop.by
     shop.executor.pause(False)
-    assert shop.executor.help(shop.hand_over)
+    assert shop.executor.help(shop.hand_over, shop.breathe)
     assert list(shop.by) == [0]
+    shop.executor.stop()
+
+
+def test_between_two_pieces_of_work_other_threads_may_run() -> None:
+    shop = Shop(lambda _: None, [], workers=1)
+    shop.help(b"first")
+    before = shop.breaths
+    shop.help(b"a", b"b")
+    assert shop.breaths > before
     shop.executor.stop()

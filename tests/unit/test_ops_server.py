@@ -18,6 +18,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.glimpse import Glimpse
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
+from coop_consumer.member.breath import Breath
 from coop_consumer.ops.actions import Operator
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.health_routes import health_routes
@@ -70,6 +71,7 @@ def serve(parsed: Config) -> OpsServer | None:
         operator=nobody,
         glimpse=Glimpse,
         stack=lambda *_: "",
+        calls=Breath(),
     )
 
 

@@ -1,0 +1,58 @@
+"""Who waits for an answer, so that a member's thread under full load lets answers be made soon.
+
+In: requests, for an ASGI app. Out: how many wait for the beginning of their answer. An answer
+passes several threads, and each of them waits 5 ms for the interpreter while another thread
+computes. What only goes on, as a page's events do, counts no more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Calls(Protocol):
+    """What counts them; only the server's thread writes.
+
+    Attributes:
+        callers: How many wait.
+    """
+
+    callers: int
+
+
+class Calling:
+    """Middleware that counts.
+
+    Args:
+        app: The app.
+        calls: What counts.
+    """
+
+    def __init__(self, app: ASGIApp, calls: Calls) -> None:
+        self._app = app
+        self._calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the app answer. Forms do not count: the rest of one may never come."""
+        if scope.get("method") != "GET":
+            await self._app(scope, receive, send)
+            return
+        calls, waits = self._calls, True
+        calls.callers += 1
+
+        def answered() -> None:
+            nonlocal waits
+            calls.callers -= waits
+            waits = False
+
+        async def send_and_count(message: Message) -> None:
+            answered()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_count)
+        finally:
+            answered()
