@@ -81,7 +81,7 @@ def test_records_that_are_run_straight_find_nothing_either() -> None:
         crew.executor._cost_s = 1e-6  # type: ignore[attr-defined] # as after many quick records
         crew.executor.help(lambda: None, lambda: None)
         crew.member.produce(*KEYS)
-        helper = threading.Thread(target=crew.executor.help, args=(lambda: None,))
+        helper = threading.Thread(target=crew.executor.help, args=(lambda: None, lambda: None))
         helper.start()
         crew.until_done(len(KEYS) + 1)
     helper.join()

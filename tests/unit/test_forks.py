@@ -156,7 +156,7 @@ def test_a_child_of_the_members_own_thread_ends_too() -> None:
         crew.executor.help(lambda: None, lambda: None)
         crew.member.produce(b"forks", *OTHERS)
         # It becomes a worker's thread: the handler waits for its child for too long.
-        helper = threading.Thread(target=crew.executor.help, args=(lambda: None,))
+        helper = threading.Thread(target=crew.executor.help, args=(lambda: None, lambda: None))
         helper.start()
         crew.until_done(len(OTHERS) + 2)
     helper.join()

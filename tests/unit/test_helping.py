@@ -282,7 +282,7 @@ def test_who_keeps_the_members_thread_too_long_counts_for_nothing_once_abandoned
     shop.help(b"first")
     shop.member.produce(b"a", b"slow", b"slow")
     shop.hand_over = shop.followed.set  # type: ignore[method-assign]
-    thread = threading.Thread(target=shop.executor.help, args=(shop.hand_over,))
+    thread = threading.Thread(target=shop.executor.help, args=(shop.hand_over, shop.breathe))
     thread.start()
     assert shop.clock.move_until(shop.followed.is_set)
     with shop.clock:
