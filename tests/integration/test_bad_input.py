@@ -92,7 +92,8 @@ def test_a_progress_topic_that_is_not_compacted_is_refused(
     create_topic(admin, history, config={"cleanup.policy": "delete"})
     error = refusal(job(), ProgressTopicError, **{"progress.topic": history})
     assert str(error).startswith(f"progress topic {history}: has cleanup.policy=delete")
-    assert "Set cleanup.policy=compact on it." in str(error)
+    command = f"--alter --entity-type topics --entity-name {history} --add-config cleanup.policy="
+    assert f"{command}compact." in str(error)
 
 
 def test_a_progress_topic_that_is_compacted_and_deletes_too_is_warned_of(

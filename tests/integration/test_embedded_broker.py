@@ -31,6 +31,7 @@ from coop_consumer.broker import (
 )
 from coop_consumer.broker.process import ProcessIdentity
 from tests.support.brokers import MakeBroker, MakeTopic
+from tests.support.stock import eventually
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -197,7 +198,8 @@ def test_secured_broker_does_what_acls_allow(
         "User:ann", "*", AclOperation.WRITE, AclPermissionType.ALLOW,
     )  # fmt: skip
     root.create_acls([grant])[grant].result(WAIT_S)
-    produce(secured.client_config("ann"), orders, b"hers")
+    # The controller has the grant; the broker may learn of it a moment later.
+    eventually(lambda: refusal_of(secured.client_config("ann"), orders), lambda it: it is None)
     assert refusal_of(secured.client_config("bob"), orders) == TOPIC_AUTHORIZATION_FAILED
 
 

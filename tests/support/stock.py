@@ -111,7 +111,7 @@ def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Messa
     consumer = Consumer({**settings, **asked, "auto.offset.reset": "earliest"})
     found: list[Message] = []
     try:
-        _, end = consumer.get_watermark_offsets(Place(topic, partition), WAIT_S)
+        end = _end_of(consumer, Place(topic, partition))
         consumer.assign([Place(topic, partition, 0)])
         while (message := consumer.poll(WAIT_S)) is not None:
             error, offset = message.error(), message.offset() or 0
@@ -126,6 +126,18 @@ def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Messa
     finally:
         consumer.close()
     raise TimeoutError(f"{topic}-{partition}: no end within {WAIT_S} s")
+
+
+def _end_of(consumer: Consumer, place: Place) -> int:
+    """Where a partition ends for this consumer; asked again while its leader is on the move."""
+    pause, deadline = threading.Event(), time.monotonic() + WAIT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, WAIT_S)[1]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            pause.wait(POLL_S)
 
 
 def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[tuple[int, int]]:
