@@ -22,7 +22,6 @@ from coop_consumer.config.setting import NUMBER_MAX, shown, unsendable
 from coop_consumer.config.settings import SETTINGS
 from coop_consumer.errors import ConfigError
 
-_ARGUMENTS = frozenset({"executor", "workers", "topics"})
 _NAME_MAX = 100
 """Characters of an unknown name that are compared with the known ones."""
 
@@ -78,9 +77,9 @@ def passed_on(name: str, value: object, *, both_clients: bool) -> dict[str, Pass
 
 
 def _unknown(name: str, passed: Iterable[str]) -> ConfigError:
-    if name in _ARGUMENTS:
+    if name == "executor":
         remedy = (
-            f"Give it as an argument: {name}= of WorkerPool, or --{name} of `coop-consumer run`"
+            "Give it as an argument: executor= of WorkerPool, or --executor of `coop-consumer run`"
         )
         return ConfigError(name, "is no setting", remedy)
     known = [*SETTINGS, *passed, *ALIASES]

@@ -39,9 +39,17 @@ class Breath:
         self._next_s = 0.0
         self.callers = 0
 
-    def take_at_once(self) -> None:
-        """Let other threads run, however long the last breath was: few want to now."""
-        self._yield_interpreter()
+    def between(self, *, waits: bool) -> None:
+        """Between two steps: let others run, if they rarely could otherwise.
+
+        Args:
+            waits: Whether handlers wait for something, so that many threads come and go. If not,
+                few threads want the interpreter, and those that make an answer get it at once.
+        """
+        if waits:
+            self.take()
+        elif self.callers:
+            self._yield_interpreter()
 
     def take(self) -> None:
         """Let other threads run, unless the last breath was longer than the work since."""

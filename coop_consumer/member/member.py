@@ -488,11 +488,8 @@ class MemberRun:
 
     def _breathe(self) -> None:
         """Give up the interpreter for a moment, for threads that rarely get it."""
-        breath, executor = self._breath, self._executor
-        if executor is None or executor.waits:
-            breath.take()
-        elif breath.callers:
-            breath.take_at_once()
+        executor = self._executor
+        self._breath.between(waits=executor is None or executor.waits)
 
     def _say(
         self,

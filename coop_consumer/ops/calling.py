@@ -45,8 +45,9 @@ class Calling:
 
         def answered() -> None:
             nonlocal waits
-            calls.callers -= waits
-            waits = False
+            if waits:
+                calls.callers -= 1
+                waits = False
 
         async def send_and_count(message: Message) -> None:
             answered()

@@ -90,10 +90,13 @@ def test_a_progress_topic_that_is_not_compacted_is_refused(
     job: MakeJob, admin: AdminClient, history: str
 ) -> None:
     create_topic(admin, history, config={"cleanup.policy": "delete"})
-    error = refusal(job(), ProgressTopicError, **{"progress.topic": history})
+    orders = job()
+    error = refusal(orders, ProgressTopicError, **{"progress.topic": history})
     assert str(error).startswith(f"progress topic {history}: has cleanup.policy=delete")
-    command = f"--alter --entity-type topics --entity-name {history} --add-config cleanup.policy="
-    assert f"{command}compact." in str(error)
+    assert (
+        f"Set it: kafka-configs.sh --bootstrap-server {orders.client['bootstrap.servers']} --alter "
+        f"--entity-type topics --entity-name {history} --add-config cleanup.policy=compact."
+    ) in str(error)
 
 
 def test_a_progress_topic_that_is_compacted_and_deletes_too_is_warned_of(

@@ -123,6 +123,7 @@ def test_topics_that_differ_are_told_with_the_command_and_left_as_they_are(
     orders = job(partitions=3)
     group = f"{orders.group}-differs"
     changelog = f"{group}-{orders.topic}-state"
+    alter = f"kafka-topics.sh --bootstrap-server {orders.client['bootstrap.servers']} --alter"
     create_topic(orders.admin, history, config={"cleanup.policy": "delete"})
     create_topic(orders.admin, changelog, config={"cleanup.policy": "compact"})
     settings = {**orders.client, "progress.topic": history, "progress.topic.partitions": 5}
@@ -138,7 +139,7 @@ def test_topics_that_differ_are_told_with_the_command_and_left_as_they_are(
         ),
         (
             f"fail  changelog {changelog}: has 1 partitions, and its topic 3",
-            f"--alter --topic {changelog} --partitions 3",
+            f"{alter} --topic {changelog} --partitions 3",
         ),
     ):
         [at] = [number for number, line in enumerate(lines) if line.startswith(told)]

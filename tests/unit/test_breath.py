@@ -43,7 +43,7 @@ def test_a_thread_keeps_half_of_its_time_however_many_others_wait() -> None:
     assert share_of_work(others_s=STEP_S / 10) > 0.9
 
 
-def test_a_breath_at_once_is_taken_however_long_the_last_one_was() -> None:
+def test_where_handlers_are_quick_only_who_makes_an_answer_is_let_in_and_at_once() -> None:
     now_s, breaths = 0.0, 0
 
     def let_go() -> None:
@@ -52,8 +52,12 @@ def test_a_breath_at_once_is_taken_however_long_the_last_one_was() -> None:
         breaths += 1
 
     breath = Breath(lambda: now_s, let_go)
-    breath.take()
-    breath.take()
-    assert breaths == 1
-    breath.take_at_once()
-    assert breaths == 2
+    breath.between(waits=False)
+    assert breaths == 0
+    breath.between(waits=True)
+    breath.between(waits=True)
+    assert breaths == 1, "the next one comes after as much work"
+    breath.callers = 1
+    breath.between(waits=False)
+    breath.between(waits=False)
+    assert breaths == 3

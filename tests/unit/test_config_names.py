@@ -92,6 +92,11 @@ def test_a_name_near_to_nothing_is_still_refused() -> None:
         Config.from_dict(LEAST | {"xyzzy": "1"})
 
 
+def test_an_argument_that_is_given_as_a_setting_is_told_to_be_one() -> None:
+    with pytest.raises(ConfigError, match=r"executor= of WorkerPool, or --executor of"):
+        Config.from_dict(LEAST | {"executor": "process"})
+
+
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_a_refused_name_says_why_and_what_instead(name: str) -> None:
     with pytest.raises(ConfigError) as caught:

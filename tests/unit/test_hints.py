@@ -10,14 +10,18 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from coop_consumer.broker import DetachedBroker, running_detached
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import app
+from coop_consumer.cli.hints import add_hints
 from coop_consumer.cli.log import StderrHandler
+from coop_consumer.cli.options import Connection
 from coop_consumer.errors import ExitCode
+from coop_consumer.status.errors import GroupMissingError
 
 NOWHERE = "127.0.0.1:1"
 START = "No Kafka at hand? This runs one on this machine:\n    coop-consumer broker start\n"
@@ -155,3 +159,17 @@ def test_a_secret_stays_out_of_what_is_added() -> None:
     told = invoke("status", "g", "--bootstrap", NOWHERE, *words)
     assert told.exit_code == ExitCode.USAGE
     assert "s3cret" not in told.stderr
+
+
+@pytest.mark.parametrize(("command", "is_told"), [("status", True), ("gaps", False)])
+def test_a_missing_group_is_looked_at_by_its_topics_where_there_is_such_an_option(
+    command: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coop_consumer.cli.hints.nearest_group", lambda *_: None)
+    error = GroupMissingError("billing")
+    found = app.get_command(click.Context(app), command)
+    assert found is not None
+    with click.Context(found):
+        add_hints(error, Connection(None, (), NOWHERE))
+    notes = getattr(error, "__notes__", [])
+    assert ("If it has not begun yet, name its topics with --topic." in notes) is is_told
