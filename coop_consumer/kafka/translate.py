@@ -103,6 +103,18 @@ def translated(
     return UnexpectedAnswerError(where, error.str())
 
 
+def fetched_from(error: KafkaError, topic: str, group: str) -> str:
+    """What the error of a fetching Consumer is about, for `translated`.
+
+    Args:
+        error: As librdkafka gave it.
+        topic: Of its message; "" if it names none, as where a Consumer looks for its coordinator.
+        group: The group.
+    """
+    is_of_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED or not topic
+    return f"group {group}" if is_of_group else f"topic {topic}"
+
+
 def _denied(code: int, operation: str) -> str:
     """The refused operation: the caller's own, unless the login itself was refused."""
     return _DENIED[code] if code in _LOGIN else operation or _DENIED[code]

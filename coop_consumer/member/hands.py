@@ -25,7 +25,7 @@ from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.progress_log import ProgressReader
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_check import id_of
-from coop_consumer.kafka.translate import translated
+from coop_consumer.kafka.translate import fetched_from, translated
 from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.range_calls import RangeCalls
@@ -292,8 +292,8 @@ class Hands:
         self.topics.resolve_later(action.tp, action.policy, told)
 
     def _fetch_failed(self, error: KafkaError, topic: str) -> None:
-        found = translated(error, f"topic {topic}", self.config.user, "read")
-        self.inbox.tell(events.Fatal(found))
+        where = fetched_from(error, topic, self.config.group_id)
+        self.inbox.tell(events.Fatal(translated(error, where, self.config.user, "read")))
 
     # ---- users and operators -------------------------------------------------------------------
 

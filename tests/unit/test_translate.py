@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from coop_consumer.errors import RecordRefusedError, UnexpectedAnswerError
-from coop_consumer.kafka.translate import translated
+from coop_consumer.kafka.translate import fetched_from, translated
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,19 @@ def test_a_missing_topic_says_what_is_not_done_with_it(operation: str, verb: str
 def test_the_same_answer_to_another_question_says_nothing_of_a_record() -> None:
     error = translated(KafkaError(KafkaError.POLICY_VIOLATION), "topic log")
     assert isinstance(error, UnexpectedAnswerError)
+
+
+@pytest.mark.parametrize(
+    ("code", "topic", "told"),
+    [
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "", "group billing: user ann may not read"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "orders", "group billing: user ann may not read"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "orders", "topic orders: user ann may not read"),
+    ],
+)
+def test_a_fetch_names_the_group_where_the_right_to_it_is_missing(
+    code: int, topic: str, told: str
+) -> None:
+    error = KafkaError(code)
+    where = fetched_from(error, topic, "billing")
+    assert str(translated(error, where, "ann", "read")).startswith(told)
