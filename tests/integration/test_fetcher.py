@@ -121,9 +121,9 @@ def test_however_often_it_is_held_it_looks_only_so_far_ahead(
     # However late it is held, this many batches are out at most; and there is more.
     orders.produce(keys_of((times + fetcher._CREDIT + 1) * BATCH_MAX, SHARE), 0)
     with fetching(orders, taker) as thread:
-        for number in range(2):
-            tp = TopicPartition(orders.topic, number)
-            thread.start_stream(StartStream(tp, number, 0, actions.MAIN))
+        thread.start_stream(StartStream(TopicPartition(orders.topic, 1), 1, 0, actions.MAIN))
+        taker.take_until_end(1)  # while its end waits to be handed on, there is something of it
+        thread.start_stream(StartStream(TopicPartition(orders.topic, 0), 0, 0, actions.MAIN))
         for _ in range(times):
             thread.hold(True)
             eventually(lambda: thread._ahead.size >= fetcher._AHEAD_BYTES_MAX)

@@ -101,7 +101,11 @@ def test_beside_a_plain_consumer_a_member_gets_whole_partitions_until_that_one_l
     )
     consumer.subscribe([group.topic])
     try:
-        poll_until(consumer, lambda _: consumer.assignment())
+        # The two are told one after the other, in no order.
+        poll_until(
+            consumer,
+            lambda _: consumer.assignment() and (told := member.last_told()) and told.plain,
+        )
         taken = {it.partition for it in consumer.assignment()}
         held = member.held()
         assert (held.plain, held.user_data) == (True, None)
