@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, Self
@@ -151,7 +151,7 @@ class Prober:
             for probe in ("livez", "readyz"):
                 try:
                     found: int | str = answered(self._address, probe)[0]
-                except OSError as error:
+                except (OSError, HTTPException) as error:  # cut off, before an answer or within
                     found = str(error)
                 self.answers.append((probe, found))
 

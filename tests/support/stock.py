@@ -57,6 +57,18 @@ def eventually(probe: Callable[[], Value], accept: Callable[[Value], bool] = boo
     return answer
 
 
+def patiently(ask: Callable[[], Value]) -> Value:
+    """Ask again while brokers refuse: a leader may be on the move, or have just been chosen."""
+    pause, deadline = threading.Event(), time.monotonic() + WAIT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            pause.wait(POLL_S)
+
+
 # -- records ---------------------------------------------------------------------------------------
 
 
@@ -111,7 +123,7 @@ def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Messa
     consumer = Consumer({**settings, **asked, "auto.offset.reset": "earliest"})
     found: list[Message] = []
     try:
-        end = _end_of(consumer, Place(topic, partition))
+        _, end = patiently(lambda: consumer.get_watermark_offsets(Place(topic, partition), WAIT_S))
         consumer.assign([Place(topic, partition, 0)])
         while (message := consumer.poll(WAIT_S)) is not None:
             error, offset = message.error(), message.offset() or 0
@@ -126,18 +138,6 @@ def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Messa
     finally:
         consumer.close()
     raise TimeoutError(f"{topic}-{partition}: no end within {WAIT_S} s")
-
-
-def _end_of(consumer: Consumer, place: Place) -> int:
-    """Where a partition ends for this consumer; asked again while its leader is on the move."""
-    pause, deadline = threading.Event(), time.monotonic() + WAIT_S
-    while True:
-        try:
-            return consumer.get_watermark_offsets(place, WAIT_S)[1]
-        except KafkaException:
-            if time.monotonic() > deadline:
-                raise
-            pause.wait(POLL_S)
 
 
 def plain_visit(settings: Settings, topic: str, group: str, count: int) -> list[tuple[int, int]]:
@@ -229,10 +229,12 @@ def delete(admin: AdminClient, group: str) -> None:
 def ends(admin: AdminClient, topic: str, partitions: int) -> dict[tuple[str, int], int]:
     """The end offset of every partition."""
     asked = {Place(topic, number): LATEST for number in range(partitions)}
-    return {
-        (place.topic, place.partition): future.result(WAIT_S).offset
-        for place, future in admin.list_offsets(asked).items()
-    }
+    return patiently(
+        lambda: {
+            (place.topic, place.partition): future.result(WAIT_S).offset
+            for place, future in admin.list_offsets(asked).items()
+        }
+    )
 
 
 def wait_for_lag(admin: AdminClient, group: str, topic: str, partitions: int, lag: int = 0) -> None:
