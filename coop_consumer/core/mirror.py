@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import CommitOffsets, FetchCommitted, Level
-from coop_consumer.errors import RetriableError
+from coop_consumer.errors import RetriableError, TopicMissingError
 from coop_consumer.log_events import LogEvent
 from offsets import Committed, of_topic
 
@@ -175,9 +175,11 @@ class Mirror:
                 agreement.committed_as(of_topic(value, partition.topic_id))
             else:
                 agreement.not_committed()
-        if error is not None:  # in a rebalance that is what happens, and nothing depends on it
+        if error is not None:
+            # A rebalance refuses it, and nothing depends on it. Of a missing topic the watch tells.
+            is_trouble = is_final and not isinstance(error, TopicMissingError)
             self._state.report(
-                Level.WARNING if is_final else Level.DEBUG,
+                Level.WARNING if is_trouble else Level.DEBUG,
                 LogEvent.OFFSETS_NOT_MIRRORED,
                 f"stable offsets could not be mirrored: {error}",
                 error=error,

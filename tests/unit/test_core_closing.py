@@ -210,4 +210,6 @@ def test_a_mirror_that_is_refused_for_good_keeps_nobody_from_leaving(
             member.tell(events.OffsetsCommitted(commit.token, error))
         member.after(1_000)
     assert bool(member.told(actions.Leave)) == leaves
+    lines = member.told(actions.LogLine)
+    assert [it for it in lines if it.level >= actions.Level.WARNING] == []
     assert member.store.progress().stable == 2

@@ -319,7 +319,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
                 for partition in topic.partitions:
                     _raise_for(partition.error_code, topic.name)
 
-        await self._patiently(store)
+        # A topic that was deleted stays unknown: who leaves would wait for nothing.
+        await self._patiently(store, but_not=kafka_errors.UnknownTopicOrPartitionError)
 
     async def confirm(self, generation: int) -> None:
         """Ask whether the broker knows us in this generation; raises as `commit` does."""
@@ -380,8 +381,17 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             raise StaleError(f"{what} of generation {generation}, but it holds {held}")
         return snapshot
 
-    async def _patiently(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Repeat a request while its failure may pass, up to the request timeout."""
+    async def _patiently(
+        self,
+        send: Callable[[], Coroutine[Any, Any, Any]],
+        *,
+        but_not: type[Exception] | tuple[()] = (),
+    ) -> Any:
+        """Repeat a request while its failure may pass, up to the request timeout.
+
+        Raises:
+            KafkaError: Of kafka-python; what is `but_not` to be repeated at once.
+        """
         timer = Timer(self.config["request_timeout_ms"])
         while True:
             try:
@@ -390,6 +400,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
                 return await send()
             except kafka_errors.NotCoordinatorError as error:
                 self.coordinator_dead(error)
+            except but_not:
+                raise
             except kafka_errors.RetriableError:
                 if timer.expired:
                     raise

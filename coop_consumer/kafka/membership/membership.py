@@ -219,7 +219,8 @@ class Membership:
 
         Returns at once. `done` is called exactly once, on the IO thread (before the return, if
         there is none): with None when the broker has stored all offsets, or with the error. An
-        error that may pass (a coordinator moves or loads) is retried for `request_timeout_ms`.
+        error that may pass (a coordinator moves or loads) is retried for `request_timeout_ms`. A
+        topic that the coordinator does not know is told at once; offsets of others are stored.
 
         The broker checks member and generation, not ownership nor order. A lower offset replaces a
         higher one, so at most one commit of a partition should be in flight.
@@ -230,7 +231,7 @@ class Membership:
             done: called with the outcome; must be quick.
 
         Errors given to `done`: `MemberLostError` if the generation is not that of the assignment
-        held, or the group has moved on; `FencedError`; `AuthorizationError`;
+        held, or the group has moved on; `FencedError`; `AuthorizationError`; `TopicMissingError`;
         `BrokerUnreachableError` when it is not known whether the offsets were stored.
         """
         self._requests.request(

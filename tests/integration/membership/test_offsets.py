@@ -9,7 +9,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from kafka import errors as kafka_errors
 
-from coop_consumer.errors import CoopConsumerError, MemberLostError, MembershipError
+from coop_consumer.errors import (
+    CoopConsumerError,
+    MemberLostError,
+    MembershipError,
+    TopicMissingError,
+)
 from tests.support.memberships import WAIT_S, Group
 from tests.support.stock import described
 
@@ -67,3 +72,16 @@ def test_what_the_broker_refuses_is_told_to_the_one_who_asked(group: Group) -> N
     assert isinstance(refused, MembershipError)
     assert isinstance(refused.__cause__, kafka_errors.OffsetMetadataTooLargeError)
     assert member.commit(group.topic, 0, 1, member.held().generation) is None
+
+
+def test_a_topic_that_is_gone_holds_up_no_commit_of_another(group: Group) -> None:
+    """It was asked for again until the request timeout, and a member that left waited for that."""
+    [member] = group.join("m1", request_timeout_ms=10 * 60_000)
+    gone = f"{group.topic}-gone"
+    offsets = {(group.topic, 0): (7, ""), (gone, 0): (3, "")}
+    outcome: Queue[CoopConsumerError | None] = Queue()
+    member.membership.commit(offsets, member.held().generation, outcome.put)
+    answer = outcome.get(timeout=WAIT_S)
+    assert isinstance(answer, TopicMissingError)
+    assert gone in str(answer)
+    assert member.committed((group.topic, 0)) == [(7, "")]
