@@ -76,7 +76,8 @@ The numbers are those of the KIP, as `code`. Every error pickles, for workers in
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -738,11 +739,54 @@ class AuthorizationError(SetupError):
                 "returns, or the client's certificate), "
                 "or have the user added at the broker."
             )
+        command = grant_command(self.resource, [self.operation], f"User:{self.principal or 'NAME'}")
+        how = f" ({command})" if command else ""
         return (
             f"{self.resource}: {who} may not {self.operation}. The work ends here; what is not "
             f"committed comes again, and nothing is lost. Grant {self.operation} on "
-            f"{self.resource}, or correct the security settings."
+            f"{self.resource}{how}, or correct the security settings."
         )
+
+
+_ACL_OPTIONS = {
+    "topic": "--topic",
+    "changelog": "--topic",
+    "group": "--group",
+    "transactional.id": "--transactional-id",
+}
+
+
+def grant_command(
+    resource: str,
+    operations: Iterable[str],
+    principal: str,
+    bootstrap: str = "HOST:PORT",
+    *,
+    is_prefix: bool = False,
+) -> str:
+    """The command of Kafka's own tool that grants operations on a resource; "" if none is known.
+
+    Args:
+        resource: Its kind and name.
+        operations: As Kafka or our errors name them.
+        principal: Who gets them, as in User:ann.
+        bootstrap: A broker's address.
+        is_prefix: Whether all resources are meant whose names begin so.
+
+    >>> grant_command("group billing", ["read"], "User:ann")[-59:]
+    '--allow-principal User:ann --operation Read --group billing'
+    """
+    kind, _, name = resource.partition(" ")
+    if kind not in _ACL_OPTIONS:
+        return ""
+    words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add"]
+    words += ["--allow-principal", principal]
+    for operation in operations:
+        words += ["--operation", operation.replace("_", " ").title().replace(" ", "")]
+    words += [_ACL_OPTIONS[kind], name]
+    if is_prefix:
+        words += ["--resource-pattern-type", "prefixed"]
+    return shlex.join(words)
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
@@ -201,10 +201,14 @@ class _Checkup:
             remedy = "Create a topic, or correct the pattern; members wait until there is one"
             yield warn(where, "matches no topic that this user may see", remedy)
 
+    def _rights(self, resource: str, allowed: Iterable[str], *needed: str) -> Finding:
+        config = self._config
+        return judge_rights(resource, allowed, needed, config.user, config.bootstrap_servers)
+
     def _topic(self, name: str) -> Iterator[Finding]:
         shape, allowed = shape_of(self._topics, name), self._topics.allowed(name)
         yield ok(f"topic {name}", f"{shape.partitions} partitions, replication {shape.replication}")
-        yield judge_rights(f"topic {name}", allowed, ["READ", "DESCRIBE"])
+        yield self._rights(f"topic {name}", allowed, "READ", "DESCRIBE")
 
     def _progress_topic(self, *, is_own: bool) -> Iterator[Finding]:
         config = self._config
@@ -219,8 +223,8 @@ class _Checkup:
             yield from judge_progress_topic(
                 shape, like, wanted, self._brokers, config.bootstrap_servers
             )
-            yield judge_rights(
-                f"topic {name}", self._topics.allowed(name), ["READ", "WRITE", "DESCRIBE"]
+            yield self._rights(
+                f"topic {name}", self._topics.allowed(name), "READ", "WRITE", "DESCRIBE"
             )
             yield from self._offsets_topic(like)
             return
@@ -242,7 +246,7 @@ class _Checkup:
             allowed = self._topics.allowed(shared)
         except AuthorizationError:
             allowed = []
-        found = judge_rights(f"topic {shared}", allowed, ["READ"])
+        found = self._rights(f"topic {shared}", allowed, "READ")
         if found.level is Severity.FAIL:
             text = f"{found.text}, so policies of topics, which are there, do not bind this group"
             found = warn(found.check, text, found.remedy)
@@ -287,7 +291,7 @@ class _Checkup:
         """A topic that handlers send to."""
         shape, allowed = shape_of(self._topics, name, "written"), self._topics.allowed(name)
         yield ok(f"topic {name}", f"for output, {shape.partitions} partitions")
-        yield judge_rights(f"topic {name}", allowed, ["WRITE", "DESCRIBE"])
+        yield self._rights(f"topic {name}", allowed, "WRITE", "DESCRIBE")
 
     def _related_topics(self, name: str) -> Iterator[Finding]:
         """The changelog of a consumed topic, if there is one, and its dead-letter topic."""
@@ -297,7 +301,7 @@ class _Checkup:
             log = shape_if_any(self._topics, self._config.changelog_for(name))
             if log is not None:
                 allowed = self._topics.allowed(log.name)
-                yield judge_rights(f"changelog {log.name}", allowed, ["READ", "WRITE", "DESCRIBE"])
+                yield self._rights(f"changelog {log.name}", allowed, "READ", "WRITE", "DESCRIBE")
             if log is not None and log.settings:
                 found = judge_writing(
                     f"changelog {log.name}", log, MESSAGE_MAX_BYTES, self._config.bootstrap_servers
@@ -323,4 +327,4 @@ class _Checkup:
         else:
             yield ok(check, "does not exist yet; its first member begins it")
         allowed = allowed_on_group(self._admin, self._config.group_id)
-        yield judge_rights(check, allowed, ["READ", "DESCRIBE"])
+        yield self._rights(check, allowed, "READ", "DESCRIBE")

@@ -219,6 +219,7 @@ class PolicyWatch:
         self._reading = threading.Lock()
         self._known: Policies | None = None
         self._planned: Policies | None = None  # the policies of our last plan
+        self._failed = False
 
     def look(self) -> None:
         """Read again if the policies matter: at first, and while we lead. Returns at once."""
@@ -264,9 +265,14 @@ class PolicyWatch:
         try:
             known = self.read()
         except CoopConsumerError as error:
+            # Once is no news: brokers take a moment to lead a topic that was just made.
+            level, self._failed = logging.INFO if self._failed else logging.DEBUG, True
             extra = LogEvent.POLICIES_UNKNOWN.extra(error=error)
-            log.info("policies cannot be read yet, and are read again: %s", error, extra=extra)
+            log.log(
+                level, "policies cannot be read yet, and are read again: %s", error, extra=extra
+            )
             return
+        self._failed = False
         planned = self._planned
         if planned is not None and planned != known:
             self._changed()

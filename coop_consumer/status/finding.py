@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from coop_consumer.errors import CoopConsumerError, ExitCode
+from coop_consumer.errors import CoopConsumerError, ExitCode, grant_command
 
 _HEADERS_BYTES = 4_096
 """Room for what a dead letter says of its record: where it was, and how it failed."""
@@ -257,17 +257,26 @@ def _with_room(settings: Mapping[str, str]) -> dict[str, str]:
     return {"max.message.bytes": str(int(settings["max.message.bytes"]) + _HEADERS_BYTES)}
 
 
-def judge_rights(resource: str, has: Iterable[str], needed: Iterable[str]) -> Finding:
+def judge_rights(
+    resource: str, has: Iterable[str], needed: Iterable[str], user: str, bootstrap: str
+) -> Finding:
     """Whether the operations allowed on a resource suffice.
 
-    >>> judge_rights("topic orders", ["READ", "DESCRIBE"], ["READ"]).level
+    Args:
+        resource: Its kind and name.
+        has: What the user may do on it.
+        needed: What the user has to do on it.
+        user: Its name; "" if nobody logs in.
+        bootstrap: A broker's address, for the command.
+
+    >>> judge_rights("topic orders", ["READ", "DESCRIBE"], ["READ"], "ann", "b:9092").level
     <Severity.OK: 'ok'>
     """
     missing = sorted(set(needed) - set(has))
     if not missing:
         return ok(resource, f"allowed: {', '.join(sorted(needed)).lower()}")
     words = ", ".join(missing).lower()
-    remedy = f"Grant {words} on {resource} (kafka-acls.sh --add)"
+    remedy = grant_command(resource, missing, f"User:{user or 'NAME'}", bootstrap)
     return fail(resource, f"not allowed: {words}", remedy, ExitCode.UNAUTHORIZED)
 
 
@@ -280,11 +289,8 @@ def transactions_refused(text: str, bootstrap: str, user: str, prefix: str) -> F
         user: Who lacks the right; "" if nobody logs in.
         prefix: What all ids of the group begin with.
     """
-    command = (
-        f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal "
-        f"User:{user or 'NAME'} --operation Write --transactional-id {prefix} "
-        "--resource-pattern-type prefixed"
-    )
+    ids, principal = f"transactional.id {prefix}", f"User:{user or 'NAME'}"
+    command = grant_command(ids, ["write"], principal, bootstrap, is_prefix=True)
     return fail("transactions", text, command, ExitCode.UNAUTHORIZED)
 
 

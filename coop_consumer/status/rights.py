@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from coop_consumer.config import Config, OnFailure
+from coop_consumer.errors import grant_command
 from coop_consumer.status.finding import TopicShape
 
 READ, WRITE = "Read", "Write"
@@ -116,11 +116,6 @@ def _joined(rights: Iterable[NeededRight]) -> Iterator[NeededRight]:
 
 # ── For the tools that grant them ──
 
-_ACL_OPTIONS = {
-    ResourceKind.TOPIC: "--topic",
-    ResourceKind.GROUP: "--group",
-    ResourceKind.TRANSACTIONAL_ID: "--transactional-id",
-}
 _STRIMZI_TYPES = {
     ResourceKind.TOPIC: "topic",
     ResourceKind.GROUP: "group",
@@ -133,14 +128,8 @@ _NAME_BYTES_MAX = 253
 def kafka_acls(rights: Iterable[NeededRight], principal: str, bootstrap: str) -> Iterator[str]:
     """The commands of Kafka's own tool, a line each."""
     for right in rights:
-        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add"]
-        words += ["--allow-principal", principal]
-        for operation in right.operations:
-            words += ["--operation", operation]
-        words += [_ACL_OPTIONS[right.kind], right.name]
-        if right.is_prefix:
-            words += ["--resource-pattern-type", "prefixed"]
-        yield shlex.join(words)
+        what = f"{right.kind.words} {right.name}"
+        yield grant_command(what, right.operations, principal, bootstrap, is_prefix=right.is_prefix)
 
 
 def strimzi_user(rights: Iterable[NeededRight], principal: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES, Policies
 from coop_consumer.errors import BrokerUnreachableError, TopicMissingError
 from coop_consumer.kafka import policies
-from coop_consumer.kafka.policies import GroupPolicyLog, PolicyLog
+from coop_consumer.kafka.policies import GroupPolicyLog, PolicyLog, PolicyWatch
 from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
 
 KEY = PolicyKey("topic", "orders")
@@ -167,3 +167,28 @@ def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
 
 def _no_answer(*_: object) -> None:
     raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+def test_only_a_read_that_fails_twice_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers take a moment to lead a topic that was just made: the first member told of that."""
+    monkeypatch.setattr(PolicyWatch, "_begin", lambda _, call: call())
+    config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+    watch = PolicyWatch(config, changed=lambda: None)
+    watch.for_plan()
+    outcomes: list[Policies | BrokerUnreachableError] = []
+
+    def read() -> Policies:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, BrokerUnreachableError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(watch, "read", read)
+    caplog.set_level("INFO")
+    away = BrokerUnreachableError("b:9092", "silent")
+    for outcome, told in [(away, 0), (away, 1), (Policies(), 1), (away, 1), (away, 2)]:
+        outcomes.append(outcome)
+        watch.look()
+        assert caplog.text.count("policies cannot be read yet") == told

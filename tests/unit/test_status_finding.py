@@ -78,8 +78,12 @@ def test_settings_that_may_not_be_seen_are_said_to_be_unchecked() -> None:
 
 
 def test_missing_rights_are_named_with_the_resource() -> None:
-    finding = judge_rights("topic p", ["READ"], ["READ", "WRITE", "DESCRIBE"])
+    finding = judge_rights("topic p", ["READ"], ["READ", "WRITE", "DESCRIBE"], "ann", "b:9092")
     assert finding.text == "not allowed: describe, write"
+    assert finding.remedy == (
+        "kafka-acls.sh --bootstrap-server b:9092 --add --allow-principal User:ann "
+        "--operation Describe --operation Write --topic p"
+    )
     assert finding.exit_code is ExitCode.UNAUTHORIZED
 
 
