@@ -57,6 +57,11 @@ def probe(path: Path, what: str) -> int:
     return subprocess.run(line, capture_output=True, check=False).returncode
 
 
+def reasons_of(health: Health) -> list[tuple[str, tuple[str, ...], str]]:
+    """Why a member is not ready: each kind, for whom it waits, and what it is about."""
+    return [(it.kind, it.members, it.subject) for it in ready(health).reasons]
+
+
 def all_have_stepped_since(began_s: float, health: Health) -> bool:
     """Whether each thread of a member has taken a step since then."""
     return all(idle_s < monotonic() - began_s for idle_s in health.idle_s.values())
@@ -227,10 +232,9 @@ def test_a_member_that_waits_for_another_ones_handler_names_it(job: MakeJob) -> 
         orders.produce(keys)
         eventually(lambda: len(arrived) == len(keys))
         with orders.running() as new:
-            eventually(lambda: "waits" in [it.kind for it in ready(new.pool.health()).reasons])
-            [wait] = [it for it in ready(new.pool.health()).reasons if it.kind == "waits"]
-            assert wait.members == (old.pool.name,)
-            assert wait.subject == f"{orders.topic}-0"
+            # For whom it learns from the log, a moment later.
+            wait = ("waits", (old.pool.name,), f"{orders.topic}-0")
+            eventually(lambda: wait in reasons_of(new.pool.health()))
             gate.open()
             eventually(lambda: ready(new.pool.health()))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Message
 
 from coop_consumer.broker import ensure_jars, find_java
+from tests.support import jvm
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, Journal, Place, Row
 
@@ -89,7 +90,7 @@ class JavaConsumer:
         self._journal = journal
         self._run = next(_RUNS)
         self._log = log
-        java = [find_java().executable, "-cp", f"{ensure_jars()}/*", _JAVA_SOURCE]
+        java = [find_java().executable, *jvm.FLAGS, "-cp", f"{ensure_jars()}/*", _JAVA_SOURCE]
         bootstrap = str(job.client["bootstrap.servers"])
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
