@@ -265,12 +265,13 @@ class PolicyWatch:
         try:
             known = self.read()
         except CoopConsumerError as error:
-            # Once is no news: brokers take a moment to lead a topic that was just made.
-            level, self._failed = logging.INFO if self._failed else logging.DEBUG, True
+            told = "policies cannot be read yet, and are read again: %s"
             extra = LogEvent.POLICIES_UNKNOWN.extra(error=error)
-            log.log(
-                level, "policies cannot be read yet, and are read again: %s", error, extra=extra
-            )
+            if self._failed:
+                log.info(told, error, extra=extra)
+            else:  # once is no news: brokers take a moment to lead a topic that was just made
+                log.debug(told, error, extra=extra)
+            self._failed = True
             return
         self._failed = False
         planned = self._planned

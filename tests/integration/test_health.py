@@ -95,7 +95,7 @@ def test_a_handler_that_takes_long_is_no_illness(job: MakeJob) -> None:
         eventually(lambda: all_have_stepped_since(began_s, it.pool.health()))
         assert len(it.pool.health().idle_s) >= 3, "its own, a fetch, the heartbeats"
         assert live(it.pool.health())
-        assert ready(it.pool.health())
+        eventually(lambda: ready(it.pool.health()))  # the other partition may still begin
         gate.open()
 
 
