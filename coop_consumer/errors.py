@@ -739,8 +739,10 @@ class AuthorizationError(SetupError):
                 "returns, or the client's certificate), "
                 "or have the user added at the broker."
             )
-        command = grant_command(self.resource, [self.operation], f"User:{self.principal or 'NAME'}")
-        how = f" ({command})" if command else ""
+        principal, how = f"User:{self.principal or 'NAME'}", ""
+        # A transactional.id is often of one run: its right alone would help nobody after that.
+        if self.resource.startswith(("topic ", "group ")):
+            how = f" ({grant_command(self.resource, [self.operation], principal)})"
         return (
             f"{self.resource}: {who} may not {self.operation}. The work ends here; what is not "
             f"committed comes again, and nothing is lost. Grant {self.operation} on "
@@ -764,10 +766,10 @@ def grant_command(
     *,
     is_prefix: bool = False,
 ) -> str:
-    """The command of Kafka's own tool that grants operations on a resource; "" if none is known.
+    """The command of Kafka's own tool that grants operations on a resource.
 
     Args:
-        resource: Its kind and name.
+        resource: Its kind and name; of topics there may be several names, parted by ", ".
         operations: As Kafka or our errors name them.
         principal: Who gets them, as in User:ann.
         bootstrap: A broker's address.
@@ -777,13 +779,13 @@ def grant_command(
     '--allow-principal User:ann --operation Read --group billing'
     """
     kind, _, name = resource.partition(" ")
-    if kind not in _ACL_OPTIONS:
-        return ""
+    option = _ACL_OPTIONS[kind]
     words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add"]
     words += ["--allow-principal", principal]
     for operation in operations:
         words += ["--operation", operation.replace("_", " ").title().replace(" ", "")]
-    words += [_ACL_OPTIONS[kind], name]
+    for one in name.split(", ") if option == "--topic" else [name]:
+        words += [option, one]
     if is_prefix:
         words += ["--resource-pattern-type", "prefixed"]
     return shlex.join(words)

@@ -234,3 +234,19 @@ def test_exit_codes_keep_their_numbers_and_tell_their_meaning() -> None:
         "INTERRUPTED": 130,
     }
     assert all(code.meaning.endswith(".") for code in ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("resource", "command"),
+    [
+        ("topic orders, totals", "--operation Read --topic orders --topic totals)"),
+        ("group one, two", "--operation Read --group 'one, two')"),
+    ],
+)
+def test_a_missing_right_names_the_command_that_grants_it(resource: str, command: str) -> None:
+    told = str(errors.AuthorizationError(resource, "read", "ann"))
+    assert f"--allow-principal User:ann {command}, or correct the security settings." in told
+
+
+def test_the_id_of_one_run_is_granted_by_no_command() -> None:
+    assert "kafka-acls" not in str(errors.AuthorizationError("transactional.id coop-g-1", "write"))
