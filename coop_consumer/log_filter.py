@@ -20,6 +20,8 @@ _KINDS_MAX = 1_000
 PASSED = "coop_passed"
 _CHOSEN = "enable.gapless.guarantee is experimental"
 """librdkafka warns at each start of a setting that is ours (`kafka.output_writer`): no news."""
+_PASSED_GENERATION = re.compile(r"TXNERR .*\((ILLEGAL_GENERATION|UNKNOWN_MEMBER_ID)\)")
+"""The transaction of a generation that has passed is refused: its member sees to that itself."""
 _CONNECTION = re.compile(
     r"connect|refused|timed out|timeout|resolve|brokers? (are|is) down|bootstrap|transport"
     r"|handshake|coordinator|disconnect|socket|host|node",
@@ -72,7 +74,7 @@ class Seldom(logging.Filter):
         if getattr(record, PASSED, False) or record.levelno < logging.INFO:
             return True  # another filter of the same line has let it pass, or it was asked for
         line, now_s = record.getMessage(), record.created
-        if _CHOSEN in line:
+        if _CHOSEN in line or _PASSED_GENERATION.search(line):
             return False
         kind = self._kind_of(line, now_s)
         if not self._is_due(kind, line, now_s):

@@ -29,7 +29,7 @@ from coop_consumer.status.open_transaction import OpenTransaction
 from tests.support.brokers import MakeBroker
 from tests.support.journal import WAIT_S
 from tests.support.registers import Registers, put
-from tests.support.stock import eventually, records_of
+from tests.support.stock import eventually, records_of, wait_until_decided
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -118,10 +118,11 @@ def test_no_update_is_lost_while_the_leader_is_killed(fresh_broker: MakeBroker) 
 def test_a_commit_log_goes_on_when_its_broker_is_back(fresh_broker: MakeBroker) -> None:
     broker = fresh_broker()
     settings = {"bootstrap.servers": broker.bootstrap_servers}
-    create_topic(AdminClient(settings), "log")
-    machine = Registers()
+    admin, machine = AdminClient(settings), Registers()
+    create_topic(admin, "log")
     with CommitLog.open(settings, "log", 0, "a", machine) as log:
         assert isinstance(log.append([put("x", 1)]), Applied)
+        wait_until_decided(admin, "log")
         broker.kill()
         answer = log.append_later([put("x", 2)])
         read = log.read_later(lambda: machine.values["x"])

@@ -21,7 +21,7 @@ from tests.support.brokers import MakeBroker, MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.rights import READ_GROUP, READ_TOPIC, Right, grant
-from tests.support.stock import ends, produce
+from tests.support.stock import ends, produce, wait_until_decided
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -195,6 +195,7 @@ def test_what_was_committed_is_there_though_the_broker_was_killed(
         stores: list[OffsetStore] = [kafkas, log]
         for store in stores:
             assert store.commit("billing", {PLACES[0]: OffsetEntry(1)}) is None
+        wait_until_decided(admin, "offsets")
         broker.kill()
         asked = [
             store.commit_later("billing", {PLACES[0]: OffsetEntry(2), PLACES[1]: OffsetEntry(2)})

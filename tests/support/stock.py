@@ -18,6 +18,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -235,6 +236,21 @@ def ends(admin: AdminClient, topic: str, partitions: int) -> dict[tuple[str, int
             for place, future in admin.list_offsets(asked).items()
         }
     )
+
+
+def wait_until_decided(admin: AdminClient, topic: str) -> None:
+    """Until each transaction in partition 0 has its marker.
+
+    A lone broker that is killed between the answer to a commit and its markers never writes these
+    (KAFKA-20734).
+    """
+    place = Place(topic, 0)
+
+    def end(isolation: IsolationLevel) -> int:
+        asked = admin.list_offsets({place: LATEST}, isolation_level=isolation)
+        return asked[place].result(ANSWER_TIMEOUT_S).offset
+
+    eventually(lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED))
 
 
 def wait_for_lag(admin: AdminClient, group: str, topic: str, partitions: int, lag: int = 0) -> None:

@@ -83,3 +83,13 @@ def test_what_is_said_of_a_setting_of_ours_is_no_news(log: Log) -> None:
     told = "Configuration property enable.gapless.guarantee is experimental: When set to `true`"
     assert log.line(told, 100.0, logging.WARNING) is None
     assert log.line("Configuration property acks is experimental", 101.0, logging.WARNING)
+
+
+def test_a_transaction_of_a_generation_that_has_passed_is_the_members_own_matter(log: Log) -> None:
+    told = (
+        "TXNERR [thrd:main]: Current transaction failed in state InTransaction: {} (after 5ms) ({})"
+    )
+    assert log.line(told.format("generation id is not valid", "ILLEGAL_GENERATION"), 100.0) is None
+    assert log.line(told.format("The coordinator is not aware", "UNKNOWN_MEMBER_ID"), 101.0) is None
+    assert log.line(told.format("Topic authorization failed", "TOPIC_AUTHORIZATION_FAILED"), 102.0)
+    assert log.line(told.format("fenced", "FENCED_INSTANCE_ID"), 104.0)
