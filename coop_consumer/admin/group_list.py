@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coop_consumer.admin.remains import Inventory, Remains
 from coop_consumer.config import Config, Guarantee
@@ -122,7 +122,8 @@ def states_of(groups: Groups, names: Iterable[str]) -> dict[str, str]:
 
 
 def _row(config: Config, it: Remains, state: str) -> GroupRow:
-    is_shared = it.topic == config.progress_topic
-    guarantee = Guarantee.AT_LEAST_ONCE if is_shared else Guarantee.EXACTLY_ONCE
+    # A topic that begins like that may also be the progress.topic of other groups.
+    is_own = it.topic == replace(config, group_id=it.group).own_progress_log
+    guarantee = Guarantee.EXACTLY_ONCE if is_own else Guarantee.AT_LEAST_ONCE
     state = CLEARED if state == FORGOTTEN and not it.keys else state
     return GroupRow(it.group, state, guarantee, it.topic, it.last_ms, it.records, it.size_bytes)

@@ -8,7 +8,7 @@ pure (`coop_consumer.status.finding`), and so are the rights (`coop_consumer.sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from coop_consumer.admin.topic_admin import TopicAdmin
@@ -29,6 +29,7 @@ from coop_consumer.kafka.own_topics import (
 )
 from coop_consumer.status.finding import (
     Finding,
+    Severity,
     TopicShape,
     create_command,
     differing_partitions,
@@ -159,17 +160,29 @@ class Provisioner:
 
         yield "progress topic", progress, judged_progress
         if config.on_failure is OnFailure.DEAD_LETTER:
-            for topic in self.topics:
-                letters = letters_shape(topic, config.dead_letter_topic_for(topic.name))
-                yield "dead-letter topic", letters, partial(self._judged_letters, topic)
+            for name, topics in self._by_dead_letters().items():
+                letters = letters_shape(_largest(topics), name)
+                yield "dead-letter topic", letters, partial(self._judged_letters, topics)
         if self._keyed_state:
             for topic in self.topics:
                 log = changelog_shape(config, topic)
                 yield "changelog", log, partial(_judged_changelog, log, where)
 
-    def _judged_letters(self, topic: TopicShape, found: TopicShape) -> tuple[Finding, ...]:
+    def _by_dead_letters(self) -> dict[str, list[TopicShape]]:
+        """The topics by the name of their dead-letter topic; they may share one."""
+        found: dict[str, list[TopicShape]] = {}
+        for topic in self.topics:
+            found.setdefault(self._config.dead_letter_topic_for(topic.name), []).append(topic)
+        return found
+
+    def _judged_letters(
+        self, topics: Sequence[TopicShape], found: TopicShape
+    ) -> tuple[Finding, ...]:
         where = self._config.bootstrap_servers
-        return tuple(judge_dead_letters(topic, found, found.name, where))
+        told = [
+            it for topic in topics for it in judge_dead_letters(topic, found, found.name, where)
+        ]
+        return tuple(it for it in told if it.level is not Severity.OK) or (told[0],)
 
     def _like(self) -> TopicShape | None:
         """Kafka's own offsets topic; None: it does not exist yet, or may not be seen."""
@@ -190,6 +203,16 @@ class Provisioner:
         )
         text = f"made, {facts.partitions} partitions, kept {times(facts.replication)}"
         return ok(f"{role} {wanted.name}", text)
+
+
+def _largest(topics: Sequence[TopicShape]) -> TopicShape:
+    """A topic that takes whatever one of these takes."""
+    takes_most = max(topics, key=lambda it: int(it.settings.get("max.message.bytes", 0)))
+    return replace(
+        takes_most,
+        partitions=max(it.partitions for it in topics),
+        replication=max(it.replication for it in topics),
+    )
 
 
 def _judged_changelog(wanted: TopicShape, bootstrap: str, found: TopicShape) -> tuple[Finding, ...]:

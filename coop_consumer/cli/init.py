@@ -14,7 +14,13 @@ from coop_consumer.config import chosen_topics
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import all_printable
 from coop_consumer.status.finding import Finding, worst_exit_code
-from coop_consumer.status.rights import NeededRight, kafka_acls, strimzi_topic, strimzi_user
+from coop_consumer.status.rights import (
+    NeededRight,
+    check_strimzi_user,
+    kafka_acls,
+    strimzi_topic,
+    strimzi_user,
+)
 
 FORMS = ("text", "kafka-acls", "strimzi")
 
@@ -71,6 +77,8 @@ def init(
         raise ConfigError(
             "--principal", f"={principal} names nobody", "Write it as Kafka does: User:ann"
         )
+    if form == "strimzi":
+        check_strimzi_user(principal)
     provisioner = Provisioner(config, names, keyed_state=keyed_state)
     found = list(provisioner.consumed())
     rights = provisioner.rights

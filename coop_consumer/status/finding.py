@@ -14,6 +14,7 @@ from coop_consumer.errors import CoopConsumerError, ExitCode, grant_command
 
 _HEADERS_BYTES = 4_096
 """Room for what a dead letter says of its record: where it was, and how it failed."""
+_REASSIGN = "Reassign it to more brokers (kafka-reassign-partitions.sh)"
 
 
 class Severity(StrEnum):
@@ -150,7 +151,7 @@ def _copies(
     due = min(like.replication, brokers) if like else min(3, brokers)
     if topic.replication < due:
         text = f"kept {times(topic.replication)}, while committed offsets are kept {times(due)}"
-        found.append(warn(name, text, "Reassign it to more brokers (kafka-reassign-partitions.sh)"))
+        found.append(warn(name, text, _REASSIGN))
     if topic.replication > 1 and topic.min_isr >= topic.replication:
         text = f"min.insync.replicas={topic.min_isr} of {topic.replication}: no broker may fail"
         alter = alter_command(bootstrap, topic.name, "min.insync.replicas", topic.replication - 1)
@@ -202,16 +203,25 @@ def judge_dead_letters(
     if letters is None:
         text = f"does not exist: records of {topic.name} that fail for good wait until it does"
         return [warn(check, text, create_command(bootstrap, letters_shape(topic, name)))]
+    found = []
     due = int(_with_room(topic.settings).get("max.message.bytes", 0))
-    limit = int(letters.settings.get("max.message.bytes", due))
-    if limit >= due:
-        return [ok(check, f"takes every record of {topic.name}")]
-    text = (
-        f"max.message.bytes={limit}, while {topic.name} takes records of {due - _HEADERS_BYTES} "
-        f"bytes, and a dead letter has {_HEADERS_BYTES} more for its headers: a refused one "
-        "holds its key back"
-    )
-    return [warn(check, text, alter_command(bootstrap, name, "max.message.bytes", due))]
+    if (limit := int(letters.settings.get("max.message.bytes", due))) < due:
+        text = (
+            f"max.message.bytes={limit}, while {topic.name} takes records of "
+            f"{due - _HEADERS_BYTES} bytes, and a dead letter has {_HEADERS_BYTES} more for its "
+            "headers: a refused one holds its key back"
+        )
+        found.append(warn(check, text, alter_command(bootstrap, name, "max.message.bytes", due)))
+    if "compact" in (policy := letters.settings.get("cleanup.policy", "")):
+        text = (
+            f"cleanup.policy={policy}: one letter of a key is kept, and one without a key is "
+            "refused, which holds others back"
+        )
+        found.append(warn(check, text, alter_command(bootstrap, name, "cleanup.policy", "delete")))
+    if 0 < letters.replication < topic.replication:
+        text = f"kept {times(letters.replication)}, and {topic.name} {times(topic.replication)}"
+        found.append(warn(check, text, _REASSIGN))
+    return found or [ok(check, f"takes every record of {topic.name}")]
 
 
 def letters_shape(topic: TopicShape, name: str) -> TopicShape:
@@ -244,8 +254,7 @@ def judge_changelog(log: TopicShape, wanted: TopicShape, bootstrap: str) -> list
         found.append(fail(check, text, remedy))
     if 0 < log.replication < wanted.replication:
         text = f"kept {times(log.replication)}, and its topic {times(wanted.replication)}"
-        remedy = "Reassign it to more brokers (kafka-reassign-partitions.sh)"
-        found.append(warn(check, text, remedy))
+        found.append(warn(check, text, _REASSIGN))
     found += judge_writing(check, log, int(wanted.settings["max.message.bytes"]), bootstrap)
     return found or [ok(check, f"{log.partitions} partitions, kept {times(log.replication)}")]
 

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 
 from coop_consumer.config import Config, OnFailure
-from coop_consumer.errors import grant_command
+from coop_consumer.errors import ConfigError, grant_command
 from coop_consumer.status.finding import TopicShape
 
 READ, WRITE = "Read", "Write"
@@ -121,8 +122,11 @@ _STRIMZI_TYPES = {
     ResourceKind.GROUP: "group",
     ResourceKind.TRANSACTIONAL_ID: "transactionalId",
 }
-_STRIMZI_API = "kafka.strimzi.io/v1beta2"
+_STRIMZI_API = "kafka.strimzi.io/v1"
+"""Strimzi has it since 0.49, and nothing older since 1.0."""
 _NAME_BYTES_MAX = 253
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_OBJECT_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 def kafka_acls(rights: Iterable[NeededRight], principal: str, bootstrap: str) -> Iterator[str]:
@@ -132,10 +136,33 @@ def kafka_acls(rights: Iterable[NeededRight], principal: str, bootstrap: str) ->
         yield grant_command(what, right.operations, principal, bootstrap, is_prefix=right.is_prefix)
 
 
+def check_strimzi_user(principal: str) -> None:
+    """See that Strimzi can have this user: it calls a user by its object.
+
+    Raises:
+        ConfigError: Kubernetes takes no object of this name.
+    """
+    if not _is_object_name(principal.removeprefix("User:").removeprefix("CN=")):
+        raise ConfigError(
+            "--principal",
+            f"={principal}: Strimzi calls a user by its object, and Kubernetes takes no object of "
+            "this name",
+            "Name one as in User:ann, or User:CN=ann for a certificate; or leave out --as strimzi",
+        )
+
+
 def strimzi_user(rights: Iterable[NeededRight], principal: str) -> Iterator[str]:
-    """A KafkaUser of Strimzi, as lines of YAML; JSON's texts are YAML's, too."""
-    name = _object_name(principal.removeprefix("User:"))
+    """A KafkaUser of Strimzi, as lines of YAML; JSON's texts are YAML's, too.
+
+    Args:
+        rights: What it may do.
+        principal: One that `check_strimzi_user` lets pass.
+    """
+    user = principal.removeprefix("User:")
+    name = user.removeprefix("CN=")
     yield from _strimzi_head("KafkaUser", name)
+    if name != user:  # of a certificate that Strimzi does not issue
+        yield from ("  authentication:", "    type: tls-external")
     yield from ("  authorization:", "    type: simple", "    acls:")
     for right in rights:
         yield "      - resource:"
@@ -171,10 +198,16 @@ def _strimzi_head(kind: str, name: str) -> tuple[str, ...]:
 
 
 def _object_name(name: str) -> str:
-    """A name that Kubernetes takes.
+    """A name that Kubernetes takes, and no other topic's object has.
 
-    >>> _object_name("__individual_commit_offsets-Billing")
-    'individual-commit-offsets-billing'
+    >>> _object_name("orders"), _object_name("Orders_eu")
+    ('orders', 'orders-eu-97eb9a81')
     """
-    found = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.")
-    return found[:_NAME_BYTES_MAX] or "unnamed"
+    if _is_object_name(name):
+        return name
+    words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return f"{words}-{sha256(name.encode()).hexdigest()[:8]}".strip("-")[-_NAME_BYTES_MAX:]
+
+
+def _is_object_name(name: str) -> bool:
+    return len(name) <= _NAME_BYTES_MAX and _OBJECT_NAME.fullmatch(name) is not None

@@ -132,6 +132,17 @@ def letters_of(limit: str | None) -> Finding:
     return found
 
 
+def test_a_dead_letter_topic_keeps_every_letter_as_safely_as_its_topic() -> None:
+    orders = TopicShape("orders", 3, 3, {})
+    found = judge_dead_letters(
+        orders, TopicShape("d", 3, 1, {"cleanup.policy": "compact,delete"}), "d", "b:9092"
+    )
+    assert [it.level for it in found] == [Severity.WARN] * 2
+    assert "one letter of a key is kept" in found[0].text
+    assert found[0].remedy.endswith("--entity-name d --add-config cleanup.policy=delete")
+    assert found[1].text == "kept once, and orders 3 times"
+
+
 def test_a_dead_letter_topic_has_to_take_what_its_topic_takes_and_the_headers() -> None:
     assert letters_of("5004096").level is Severity.OK
     small = letters_of("5000000")

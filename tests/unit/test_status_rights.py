@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coop_consumer import Config
+from coop_consumer.errors import ConfigError
 from coop_consumer.status.finding import TopicShape
 from coop_consumer.status.rights import (
     NeededRight,
+    check_strimzi_user,
     kafka_acls,
     needed_rights,
     strimzi_topic,
@@ -81,13 +83,13 @@ def test_kafkas_own_tool_gets_a_command_for_each_resource() -> None:
 
 def test_strimzi_gets_a_user_with_all_of_them() -> None:
     found = rights(processing_guarantee="exactly_once")
-    lines = list(strimzi_user(found, "User:Ann_B"))
+    lines = list(strimzi_user(found, "User:ann"))
     assert lines[:11] == [
         "---",
-        "apiVersion: kafka.strimzi.io/v1beta2",
+        "apiVersion: kafka.strimzi.io/v1",
         "kind: KafkaUser",
         "metadata:",
-        "  name: ann-b",
+        "  name: ann",
         "  labels:",
         "    strimzi.io/cluster: CLUSTER",
         "spec:",
@@ -105,9 +107,30 @@ def test_strimzi_gets_a_user_with_all_of_them() -> None:
     ]
 
 
+def test_strimzi_gets_the_user_of_a_certificate_as_one() -> None:
+    lines = list(strimzi_user(rights(), "User:CN=ann"))
+    assert "  name: ann" in lines
+    at = lines.index("spec:")
+    assert lines[at + 1 : at + 3] == ["  authentication:", "    type: tls-external"]
+
+
+@pytest.mark.parametrize("principal", ["User:Ann_B", "User:CN=ann, O=we", "User:ann.", "Group:x"])
+def test_strimzi_has_no_user_of_a_name_that_kubernetes_does_not_take(principal: str) -> None:
+    check_strimzi_user("User:ann.eu-1")
+    with pytest.raises(ConfigError, match=f"--principal={principal}: Strimzi"):
+        check_strimzi_user(principal)
+
+
 @pytest.mark.parametrize(
     ("topic", "name"),
-    [("__individual_commit_offsets", "individual-commit-offsets"), ("___", "unnamed")],
+    [
+        ("orders.eu-1", "orders.eu-1"),
+        ("__individual_commit_offsets", "individual-commit-offsets-0474c98d"),
+        ("orders_a", "orders-a-1435548d"),
+        ("orders-a", "orders-a"),
+        ("a..b", "a-b-f62b4241"),
+        ("___", "bda25155"),
+    ],
 )
 def test_strimzi_gets_a_topic_under_a_name_that_kubernetes_takes(topic: str, name: str) -> None:
     shape = TopicShape(topic, 50, 3, {"cleanup.policy": "compact"})
