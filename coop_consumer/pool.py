@@ -31,7 +31,7 @@ from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
-from coop_consumer.ops.serving import PortKeeper, served
+from coop_consumer.ops.serving import OwnFeeds, PortKeeper, served
 from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 from coop_consumer.owners import Owner, owner_of
 from coop_consumer.signals import (
@@ -229,6 +229,7 @@ class WorkerPool:
             self.health,
             figures_of_children=lambda: style.figures,
             operator=self._operator,
+            group=self._own_group,
             ports=self._ports,
             glimpse=self._glimpse,
             stack=self._stack,
@@ -245,6 +246,11 @@ class WorkerPool:
         from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
 
         return MemberOperator(self.config, self)
+
+    def _own_group(self) -> OwnFeeds:
+        from coop_consumer.admin.own_group import OwnGroup  # noqa: PLC0415
+
+        return OwnGroup(self.config)
 
     def _close_ops(self) -> None:
         if self._ops is not None:

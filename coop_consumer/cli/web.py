@@ -19,7 +19,7 @@ from coop_consumer.cli.guarding import GuardChoice, guard_options
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.feed import GroupFeed
+from coop_consumer.ops.feed import EVERY_S, UNWATCHED_S, GroupFeed
 from coop_consumer.ops.history import GroupHistory
 from coop_consumer.ops.serving import refuse_without_web
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1:9466"
-EVERY_S = 2.0
-UNWATCHED_S = 10.0
 _LOOK_S = 2.0
 """A look that takes longer makes the picture before it old."""
 _NOBODY = "coop-consumer-web"

@@ -25,7 +25,7 @@ from coop_consumer.member.member import MemberRun
 from coop_consumer.member.pulse import ended_health
 from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
-from coop_consumer.ops.serving import served
+from coop_consumer.ops.serving import OwnFeeds, served
 from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Consumption:
             self.health,
             figures_of_children=str,
             operator=self._operator,
+            group=self._own_group,
             glimpse=self._glimpse,
             stack=self._stack,
             calls=self._identity.breath,
@@ -102,6 +103,11 @@ class Consumption:
         from coop_consumer.admin.operator import MemberOperator  # noqa: PLC0415
 
         return MemberOperator(self._config, self)
+
+    def _own_group(self) -> OwnFeeds:
+        from coop_consumer.admin.own_group import OwnGroup  # noqa: PLC0415
+
+        return OwnGroup(self._config)
 
     def _close_ops(self) -> None:
         if self._ops is not None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Listener = Callable[[], object]
 
+EVERY_S, UNWATCHED_S = 2.0, 10.0
+"""How long after a look the next one begins, while somebody has the page open, and otherwise."""
 WATCHED_S = 20.0
 """For so long after somebody has asked, a group counts as watched."""
 

@@ -51,6 +51,7 @@ class OpsServer:
         sample: Called every ten seconds, on another thread, while it serves. What it raises of
             ours leaves a hole.
         listener: A socket that listens there already; it is closed with the server.
+        closed: Called when the server is closed.
 
     Attributes:
         address: Where it listens, with the port that it has got.
@@ -71,6 +72,7 @@ class OpsServer:
         middleware: Sequence[Middleware] = (),
         sample: Callable[[], object] | None = None,
         listener: socket.socket | None = None,
+        closed: Callable[[], object] = bool,
     ) -> None:
         self.listener = _listening(address, setting, remedy) if listener is None else listener
         host, port, *_ = self.listener.getsockname()
@@ -86,6 +88,7 @@ class OpsServer:
         )
         self._server = uvicorn.Server(config)
         self._sample = sample
+        self._closed = closed
         self._end: Callable[[], object] = bool  # once it serves: ends that, on any thread
         self._thread = threading.Thread(target=self._run, name=f"coop-ops-{group}", daemon=True)
         self._quiet = _Quiet(self._thread)
@@ -104,6 +107,7 @@ class OpsServer:
 
     def close(self) -> None:
         """Answer nobody any more, and free the port."""
+        self._closed()
         self._server.should_exit = True  # if it has not begun
         self._quiet.is_ending = True
         with suppress(RuntimeError):  # it has just ended by itself

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from coop_consumer.config.addresses import host_of
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.feed import Feeds
 
 if TYPE_CHECKING:
     import socket
@@ -48,6 +49,13 @@ class PortKeeper(Protocol):
 
     def keep(self, address: str, listener: socket.socket) -> None:
         """Keep this open. This process answers from now on."""
+
+
+class OwnFeeds(Feeds, Protocol):
+    """The feed of one group, filled while somebody asks for it."""
+
+    def close(self) -> None:
+        """Fill it no more; returns at once."""
 
 
 def refuse_without_packages(setting: str) -> None:
@@ -84,6 +92,7 @@ def served(
     *,
     figures_of_children: Callable[[], str],
     operator: Callable[[], Operator],
+    group: Callable[[], OwnFeeds],
     ports: PortKeeper | None = None,
     glimpse: Callable[[], Glimpse],
     stack: Callable[[TopicPartition, int], str],
@@ -97,6 +106,7 @@ def served(
         health: Returns how it is, at any moment and at once.
         figures_of_children: The directory in which child processes keep theirs; "": there are none.
         operator: Makes what carries actions out, if they are allowed.
+        group: Makes the feed of its group, which is filled once somebody asks for it.
         ports: What keeps the port open between processes, if anything does.
         glimpse: Returns what it does, at any moment.
         stack: Returns the stack of a handler, by partition and offset of its record.
@@ -112,6 +122,7 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
     from starlette.middleware import Middleware  # noqa: PLC0415
 
+    from coop_consumer.ops.api_routes import api_routes  # noqa: PLC0415
     from coop_consumer.ops.calling import Calling  # noqa: PLC0415
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
     from coop_consumer.ops.guard import Door, guarded_by  # noqa: PLC0415
@@ -122,6 +133,7 @@ def served(
         MemberInside,
         member_routes,
     )
+    from coop_consumer.ops.page.routes import own_group_routes  # noqa: PLC0415
     from coop_consumer.ops.prometheus import Exposition, MemberCollector  # noqa: PLC0415
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
     from coop_consumer.ops.token_file import TokenFile  # noqa: PLC0415
@@ -146,7 +158,7 @@ def served(
         acts = operator()
         allows = frozenset(acts.allows)
         acting = action_routes(acts, environment(), back_of=lambda _: "/")
-    history = MemberHistory()
+    history, feeds = MemberHistory(), group()
     exposition = Exposition(MemberCollector(metrics), others)
     address = config.ops_address
     server = OpsServer(
@@ -157,6 +169,8 @@ def served(
             *member_routes(
                 MemberInside(config, metrics, health, glimpse, stack, history.series), allows=allows
             ),
+            *own_group_routes(feeds, allows=allows, options=config.command_options),
+            *api_routes(feeds),
             *acting,
         ],
         setting=SETTING,
@@ -165,6 +179,7 @@ def served(
         middleware=[*guarded_by(door), Middleware(Calling, calls=calls)],
         sample=lambda: history.note(metrics()),
         listener=None if ports is None else ports.kept(address),
+        closed=feeds.close,
     )
     server.start()
     if ports is not None:

@@ -8,8 +8,8 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -20,6 +20,7 @@ from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
 from coop_consumer.member.breath import Breath
 from coop_consumer.ops.actions import Operator
+from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.health_routes import health_routes
 from coop_consumer.ops.metrics_route import metrics_route
@@ -61,6 +62,19 @@ def nobody() -> Operator:
     raise AssertionError("actions are not allowed")
 
 
+class GroupOfNobody:
+    """The feed of a group that nobody asks for."""
+
+    def names(self) -> Sequence[str]:
+        return ("billing",)
+
+    def get(self, group: str) -> GroupFeed | None:
+        return GroupFeed(group) if group == "billing" else None
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
 def serve(parsed: Config) -> OpsServer | None:
     """What a member with this configuration serves."""
     return served(
@@ -69,6 +83,7 @@ def serve(parsed: Config) -> OpsServer | None:
         lambda: BEGUN,
         figures_of_children=str,
         operator=nobody,
+        group=GroupOfNobody,
         glimpse=Glimpse,
         stack=lambda *_: "",
         calls=Breath(),
@@ -235,6 +250,19 @@ def test_what_is_no_http_is_answered_and_not_logged(caplog: pytest.LogCaptureFix
 def config(**more: object) -> Config:
     given = {"bootstrap.servers": "b:9092", "group.id": "billing", **more}
     return Config.from_dict(given)
+
+
+def test_a_member_shows_its_group_as_well() -> None:
+    server = serve(config(**{"ops.address": "127.0.0.1:0"}))
+    assert server is not None
+    with closing(server):
+        assert b'href="/group/billing"' in get(server, "/")[1]
+        status, page = get(server, "/group/billing")
+        assert status == 200
+        assert b"This member" in page
+        assert get(server, "/group/other")[0] == 404
+        for path in ("/api/status/billing", "/api/scale/billing"):
+            assert get(server, path) == (503, b'{"error":"The group was not seen yet."}')
 
 
 def test_without_an_address_nothing_is_served() -> None:

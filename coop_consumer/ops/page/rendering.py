@@ -125,7 +125,7 @@ def live_page(
     *,
     events: str,
     every_s: int,
-    has_list: bool = False,
+    up: str = "",
 ) -> str:
     """A whole page.
 
@@ -135,7 +135,7 @@ def live_page(
         sections: Their order.
         events: Where its events come from.
         every_s: After so many seconds a browser without scripts looks again; 0: it does not.
-        has_list: `/` is the list of groups, and this page is one of them.
+        up: What the link to `/` is called; "": there is none.
     """
     safe = {name: Markup(html) for name, html in parts.items() if name != "stale"}  # noqa: S704 - ours
     return (
@@ -147,7 +147,7 @@ def live_page(
             sections=sections,
             events=events,
             every=every_s,
-            up=has_list,
+            up=up,
             footer=f"coop-consumer {__version__}",
         )
     )

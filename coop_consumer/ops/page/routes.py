@@ -60,30 +60,42 @@ def page_routes(
             return RedirectResponse(f"/group/{quote(names[0], safe='')}")
         return await live_response(request, live.list, rendering.GROUPS_SECTIONS, "/events")
 
-    async def group(request: Request) -> Response:
-        name = request.path_params["group"]
-        page = live.of(name)
-        if page is None:
-            return HTMLResponse(rendering.missing_page(name), HTTPStatus.NOT_FOUND)
-        events = f"/events/{quote(name, safe='')}"
-        sections = rendering.GROUP_SECTIONS
-        return await live_response(request, page, sections, events, has_list=has_list)
-
-    async def events(request: Request) -> Response:
-        page = live.of(request.path_params["group"])
-        return Response(status_code=HTTPStatus.NOT_FOUND) if page is None else page.events()
-
     async def list_events(request: Request) -> Response:
         del request
         return live.list.events()
 
     return [
         Route("/", start),
-        Route("/group/{group:path}", group),
         Route("/events", list_events),
-        Route("/events/{group:path}", events),
+        *_routes_of(live, "All groups" if has_list else ""),
         static_route(),
     ]
+
+
+def own_group_routes(
+    feeds: Feeds, *, allows: frozenset[str] = frozenset(), options: Sequence[str] = ()
+) -> list[BaseRoute]:
+    """The paths of its group beside those of a member's own page; see `page_routes`."""
+    live = _LivePages(feeds, allows, tuple(options), OLD_MS)
+    return _routes_of(live, "This member")
+
+
+def _routes_of(live: _LivePages, up: str) -> list[BaseRoute]:
+    """A page for each group; `up` is what `/` is called."""
+
+    async def group(request: Request) -> Response:
+        name = request.path_params["group"]
+        page = live.of(name)
+        if page is None:
+            return HTMLResponse(rendering.missing_page(name), HTTPStatus.NOT_FOUND)
+        events = f"/events/{quote(name, safe='')}"
+        return await live_response(request, page, rendering.GROUP_SECTIONS, events, up=up)
+
+    async def events(request: Request) -> Response:
+        page = live.of(request.path_params["group"])
+        return Response(status_code=HTTPStatus.NOT_FOUND) if page is None else page.events()
+
+    return [Route("/group/{group:path}", group), Route("/events/{group:path}", events)]
 
 
 def static_route() -> Route:
@@ -107,13 +119,13 @@ async def live_response(
     sections: tuple[tuple[str, str], ...],
     events: str,
     *,
-    has_list: bool = False,
+    up: str = "",
 ) -> Response:
     """A page as it is now."""
     shown = await live.now()
     every_s = refresh_s(request)
     html = rendering.live_page(
-        shown.page, shown.parts, sections, events=events, every_s=every_s, has_list=has_list
+        shown.page, shown.parts, sections, events=events, every_s=every_s, up=up
     )
     return HTMLResponse(html)
 
