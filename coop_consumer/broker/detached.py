@@ -228,10 +228,10 @@ def _write(folder: Path, broker: DetachedBroker) -> None:
 
 
 def _read(folder: Path) -> DetachedBroker | None:
-    """The broker noted in a folder, if it still runs."""
+    """The broker noted in a folder, if it still runs, and this user may know."""
     try:
         noted = json.loads((folder / "broker.json").read_text())
         broker = DetachedBroker(**noted | {"process": ProcessIdentity(**noted["process"])})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None  # never started, or noted by another version
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # never started, of another user, or noted by another version
     return broker if broker.is_running() else None

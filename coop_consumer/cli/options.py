@@ -8,7 +8,7 @@ first of these counts: its own option, `--config`, the file, `COOP_BOOTSTRAP`. T
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
@@ -22,6 +22,7 @@ from coop_consumer.cli.log import LEVELS, set_up_format, set_up_level
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.cli.worker import import_from_here
 from coop_consumer.config import SECRETS, Config, parse_option, read_config_file
+from coop_consumer.config.librdkafka import ALIASES
 from coop_consumer.errors import ConfigError, CoopConsumerError
 from coop_consumer.ops.log_format import FORMATS
 from coop_consumer.ops.log_format import VARIABLE as FORMAT_VARIABLE
@@ -79,8 +80,8 @@ class Connection:
             settings["bootstrap.servers"] = self.environment
         if self.file is not None:
             source = f"{FILE_VARIABLE}=" if self.is_file_from_environment else ""
-            settings |= read_config_file(self.file, source)
-        settings |= dict(self.options)
+            settings |= _by_one_name(read_config_file(self.file, source))
+        settings |= _by_one_name(dict(self.options))
         if group is not None:
             settings["group.id"] = group
         if not settings.get("bootstrap.servers"):
@@ -93,6 +94,13 @@ class Connection:
         if config.oauth_token_provider is not None:
             import_from_here()
         return config
+
+
+def _by_one_name(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, with brokers by the name that those of other origins are compared by."""
+    brokers = "bootstrap.servers"
+    found = {brokers if ALIASES.get(it) == brokers else it: value for it, value in settings.items()}
+    return found if len(found) == len(settings) else dict(settings)  # both: `Config` compares them
 
 
 def connection_options(command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:

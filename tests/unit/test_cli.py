@@ -20,7 +20,7 @@ from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer import cli
 from coop_consumer.admin.deciding import refuse_unknown
 from coop_consumer.admin.target import Target
-from coop_consumer.broker import DetachedBroker
+from coop_consumer.broker import DetachedBroker, running_detached
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.decide import _Choice
@@ -28,7 +28,7 @@ from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.run import OPS_ADDRESS, run
 from coop_consumer.cli.worker import load_worker
-from coop_consumer.errors import DataLossError, ExitCode, WorkerImportError
+from coop_consumer.errors import ConfigError, DataLossError, ExitCode, WorkerImportError
 from coop_consumer.kafka.topics import LATEST, at_time
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import RecordStatus
@@ -552,3 +552,27 @@ def test_a_group_that_is_no_text_is_refused_at_the_door(group: str, words: list[
     assert told.exit_code == ExitCode.USAGE
     assert told.stderr.startswith("error: group.id=")
     assert "which no client can send" in told.stderr
+
+
+def test_the_other_name_of_the_brokers_counts_as_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("metadata.broker.list=file:1\n")
+    other = ("metadata.broker.list", "option:1")
+
+    def brokers(*options: tuple[str, str], named: str | None = None) -> str:
+        return Connection(named, options, "environment:1").config("billing").bootstrap_servers
+
+    assert brokers() == "environment:1"
+    assert brokers(other) == "option:1"
+    assert brokers(named=str(file)) == "file:1"
+    assert brokers(("bootstrap.servers", "option:2"), named=str(file)) == "option:2"
+    with pytest.raises(ConfigError, match="differ"):
+        brokers(other, ("bootstrap.servers", "option:2"))
+
+
+def test_a_note_of_a_broker_that_cannot_be_read_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "brokers" / "default" / "broker.json").mkdir(parents=True)
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path))
+    assert running_detached() == []
