@@ -64,7 +64,7 @@ from offsets.records import (
     Value,
 )
 from offsets.store import PartitionStore, ProgressStore, StopDecision
-from offsets.tenures import Announced, LoggedTenure
+from offsets.tenures import Announced, LoggedTenure, UnreadableReason
 from offsets.wire import GAPS_MAX, CorruptRecordError, UnknownRecordVersionError
 
 __all__ = [
@@ -122,6 +122,7 @@ __all__ = [
     "TopicStartKey",
     "TopicStartRecord",
     "UnknownRecordVersionError",
+    "UnreadableReason",
     "Value",
     "decode_key",
     "decode_value",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
@@ -61,7 +62,16 @@ class LoggedTenure:
         return covers(self.record.released, self.ranges)
 
 
-CORRUPT_VALUE = "corrupt value"
+class UnreadableReason(StrEnum):
+    """Why a record of the log cannot be read.
+
+    CORRUPT_KEY, CORRUPT_VALUE: its bytes are no key, or no value, of ours. UNKNOWN_VERSION: a
+    member of a newer version wrote it.
+    """
+
+    CORRUPT_KEY = "corrupt key"
+    CORRUPT_VALUE = "corrupt value"
+    UNKNOWN_VERSION = "unknown version"
 
 
 @dataclass(slots=True)
@@ -86,9 +96,9 @@ class Unreadable:
         try:
             return decode_value(key, data)
         except UnknownRecordVersionError:
-            self.counts["unknown version"] += 1
+            self.counts[UnreadableReason.UNKNOWN_VERSION] += 1
         except CorruptRecordError:
-            self.counts[CORRUPT_VALUE] += 1
+            self.counts[UnreadableReason.CORRUPT_VALUE] += 1
         return None
 
     def key(self, data: bytes) -> Key | None:
@@ -96,9 +106,9 @@ class Unreadable:
         try:
             return decode_key(data)
         except UnknownRecordVersionError:
-            self.counts["unknown version"] += 1
+            self.counts[UnreadableReason.UNKNOWN_VERSION] += 1
         except CorruptRecordError:
-            self.counts["corrupt key"] += 1
+            self.counts[UnreadableReason.CORRUPT_KEY] += 1
         return None
 
 
@@ -171,9 +181,9 @@ class Tenures:
     def _decoded(self, id_: TenureId, number: int, part: _Part) -> TenureRecord | None:
         if not part.is_decoded:
             key = TenureKey(*self.place, id_, number)
-            before = self.unreadable.counts[CORRUPT_VALUE]
+            before = self.unreadable.counts[UnreadableReason.CORRUPT_VALUE]
             value = self.unreadable.value(key, part.data)
-            part.is_corrupt = self.unreadable.counts[CORRUPT_VALUE] > before
+            part.is_corrupt = self.unreadable.counts[UnreadableReason.CORRUPT_VALUE] > before
             part.record = value if isinstance(value, TenureRecord) else None
             part.is_decoded = True
         return part.record

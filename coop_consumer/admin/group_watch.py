@@ -2,7 +2,8 @@
 
 In: a configuration, whose `group.id` names a group. Out: the last look, for any thread. A thread of
 its own looks, with clients that stay open. A group that is missing, a right that is missing, or
-brokers that are away end nothing: the look says that it failed, and the log says why, once.
+brokers that are away end nothing: the look says that it failed, and the log says why, once. A
+defect of ours ends nothing either. The watch makes new clients once for it, which may help.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class GroupWatch:
         self._every_s = every_s
         self._closing = threading.Event()
         self._due = threading.Event()
-        self._failed = ""  # as the log says
+        self._failed = ""  # the kind of failure that the log says
         self.look: GroupLook | None = None
         self.looked = threading.Event()
         name = f"coop-watch-{config.group_id}"
@@ -91,11 +92,8 @@ class GroupWatch:
                         self._look(advisor)
             except CoopConsumerError as error:  # no broker answers
                 self._note(GroupLook(self._config.group_id, 0.0, monotonic(), error=error))
-            except Exception:
-                group = self._config.group_id
-                extra = LogEvent.GROUP_LOOK_FAILED.extra(group=group)
-                log.exception("group %s: it is looked at anew", group, extra=extra)
-                self._note(GroupLook(self._config.group_id, 0.0, monotonic()))
+            except Exception as defect:  # noqa: BLE001 - it is reported, if it is new
+                self._note_defect(defect, monotonic())
 
     def _look(self, advisor: Advisor) -> None:
         group, began_s = self._config.group_id, monotonic()
@@ -104,12 +102,30 @@ class GroupWatch:
         except CoopConsumerError as error:
             ended_s = monotonic()
             self._note(GroupLook(group, ended_s - began_s, ended_s, error=error))
+        except Exception as defect:
+            if type(defect).__name__ != self._failed:
+                raise  # other clients may help
+            self._note_defect(defect, began_s)
         else:
             ended_s = monotonic()
             self._note(GroupLook(group, ended_s - began_s, ended_s, status, advice))
 
-    def _note(self, look: GroupLook) -> None:
-        """Keep a look, and wait until the next one is due."""
+    def _note_defect(self, defect: Exception, began_s: float) -> None:
+        """Keep a look that a defect has ended; report one kind of defect once."""
+        group, ended_s, kind = self._config.group_id, monotonic(), type(defect).__name__
+        if kind != self._failed:
+            extra = LogEvent.GROUP_LOOK_FAILED.extra(group=group)
+            told = "group %s: it is looked at anew"
+            log.error(told, group, exc_info=defect, extra=extra)
+        self._note(GroupLook(group, ended_s - began_s, ended_s), failed=kind)
+
+    def _note(self, look: GroupLook, failed: str = "") -> None:
+        """Keep a look, and wait until the next one is due.
+
+        Args:
+            look: The look.
+            failed: The kind of the defect that has ended it; "": none has.
+        """
         error = look.error
         told = "" if error is None else str(error)
         if told and type(error).__name__ != self._failed:
@@ -118,7 +134,7 @@ class GroupWatch:
         elif self._failed and look.status is not None:
             extra = LogEvent.GROUP_SEEN.extra(group=look.group)
             log.info("group %s is seen again", look.group, extra=extra)
-        self._failed = type(error).__name__ if error is not None else ""
+        self._failed = type(error).__name__ if error is not None else failed
         self.look = look
         if self._noticed is not None:
             self._noticed(look)

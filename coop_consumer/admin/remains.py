@@ -16,6 +16,7 @@ from offsets import (
     LogRecord,
     PolicyKey,
     UnknownRecordVersionError,
+    UnreadableReason,
     decode_key,
 )
 
@@ -41,15 +42,15 @@ class KeyOwner(NamedTuple):
 def owner_of(data: bytes) -> KeyOwner:
     """Whose a key of the log is; the bytes are hostile input.
 
-    >>> owner_of(b"?").unreadable
-    'unknown version'
+    >>> print(owner_of(b"?").unreadable)
+    unknown version
     """
     try:
         key = decode_key(data)
     except UnknownRecordVersionError:
-        return KeyOwner("", unreadable="unknown version")
+        return KeyOwner("", unreadable=UnreadableReason.UNKNOWN_VERSION)
     except CorruptRecordError:
-        return KeyOwner("", unreadable="corrupt key")
+        return KeyOwner("", unreadable=UnreadableReason.CORRUPT_KEY)
     if isinstance(key, PolicyKey):
         return KeyOwner(key.name if key.scope == "group" else "", is_policy=True)
     return KeyOwner(key.group)

@@ -1,8 +1,9 @@
 """The tally: what has happened to one member, by topic and by reason, and how long it took. Pure.
 
 In: one more of something, durations. Out: numbers that only grow. It stands beside `Counters`,
-which has the sums. It belongs to the member, not to one run of it. Nothing here costs anything for
-a single record: the parts write once a batch, a chunk, a commit, a failure or a rebalance.
+which has the sums. It belongs to the member, not to one run of it. The parts write once a batch, a
+chunk, a commit, a failure or a rebalance; finished records count once for each run of records of
+one range.
 """
 
 from __future__ import annotations

@@ -83,11 +83,13 @@ def _partition(partition: PartitionStatus, at_ms: int) -> Iterator[_GroupRow]:
     found = {
         "stable_offset": partition.stable,
         "end_offset": partition.end,
+        "readable_offset": partition.end - partition.hidden,
         "committed_offset": partition.committed,
         "lag": partition.lag,
         "records_left": partition.remaining.records,
         "gap_ranges": len(partition.gaps),
         "blocked_seconds": _blocked_s(partition.holder, at_ms),
+        "holder_parked": float(partition.holder is not None and partition.holder.is_parked),
         "oldest_record_seconds": _oldest_s(partition, at_ms),
         "parked_records": parked,
         "failing_records": len(partition.failed) - parked,
@@ -98,10 +100,14 @@ def _partition(partition: PartitionStatus, at_ms: int) -> Iterator[_GroupRow]:
 
 
 def _blocked_s(holder: RecordStatus | None, at_ms: int) -> float:
-    """How long the record that holds the stable offset has stood; 0.0: nobody says since when."""
+    """How long the record that holds the stable offset has; 0.0: nobody says since when.
+
+    A record that fails again and again changes its state at each attempt: its first failure counts.
+    """
     if holder is None:
         return 0.0
-    return _since_s(holder.standing_since_ms or holder.since_ms, at_ms)
+    known_ms = [it for it in (holder.standing_since_ms, holder.since_ms) if it > 0]
+    return _since_s(min(known_ms, default=0), at_ms)
 
 
 def _oldest_s(partition: PartitionStatus, at_ms: int) -> float | None:
@@ -130,7 +136,7 @@ def _whole(status: GroupStatus) -> Iterator[_GroupRow]:
     )
     for state in _MEMBER_STATES:
         yield "members", (state,), states[state]
-    yield from _topics(status)
+    yield from _topics(status, is_assigned=is_settled or not status.members)
     for reason, count in sorted(status.unreadable.items()):
         yield "log_unreadable", (reason,), count
 
@@ -151,7 +157,8 @@ def state_of(member: MemberSeen, waiting: Collection[str]) -> str:
     return "working" if any(member.ranges.values()) else "idle"
 
 
-def _topics(status: GroupStatus) -> Iterator[_GroupRow]:
+def _topics(status: GroupStatus, *, is_assigned: bool) -> Iterator[_GroupRow]:
+    """The rows of topics; without `is_assigned` nobody knows who has which ranges."""
     partitions = Counter(it.tp.topic for it in status.partitions)
     unowned: Counter[str] = Counter()
     for partition in status.partitions:
@@ -165,7 +172,8 @@ def _topics(status: GroupStatus) -> Iterator[_GroupRow]:
         topic = it.tp.topic
         undecided[topic] = max(undecided.get(topic, 0.0), _since_s(it.since_ms, status.at_ms))
     for topic, count in sorted(partitions.items()):
-        yield "unowned_share", (topic,), unowned[topic] / (WHOLE.size * count)
+        if is_assigned:
+            yield "unowned_share", (topic,), unowned[topic] / (WHOLE.size * count)
         yield "top_key_share", (topic,), heaviest[topic]
     for topic, waited_s in sorted(undecided.items()):
         yield "undecided_seconds", (topic,), waited_s

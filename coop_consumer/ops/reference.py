@@ -41,8 +41,10 @@ coop-consumer exporter billing shipping     # at 127.0.0.1:9465; one process for
 - **Counters are of the member's life.** They go on when a new run of the member begins, after a
   lost progress topic, say. A new process begins at 0, as Prometheus expects.
 - **A figure that is not known is left out.** No figure is NaN.
-- **No figure costs a record anything.** The member counts once a batch, a chunk or a commit. So
-  durations are sampled, and the meaning of each histogram says how.
+- **Figures cost a record next to nothing.** The member counts finished records once for each run
+  of records of one range, and all else once a batch, a chunk, a commit or a failure. If neighbours
+  in a batch are of different ranges, such a run may be one record. Durations are sampled, and the
+  meaning of each histogram says how.
 - **Child processes** (`executor="process"`) are counted by their parent. Their own counters,
   gauges and histograms of `prometheus_client` are added up and shown with the parent's
   ([more](#your-own-metrics)).

@@ -14,6 +14,7 @@ from coop_consumer import __version__
 from coop_consumer.core.histogram import Durations
 from coop_consumer.core.metrics import MemberPhase
 from coop_consumer.core.tally import FailureReason, FetchBound, SkipReason
+from offsets import UnreadableReason
 
 if TYPE_CHECKING:
     from coop_consumer.core.metrics import (
@@ -78,7 +79,7 @@ def _member(it: MemberMetrics) -> Iterator[_MemberRow]:
     yield "ranges_waiting", (), it.ranges_waiting
     yield "forced_releases_total", (), it.forced_releases
     yield "client_renewals_total", (), it.client_renewals
-    yield from _by("log_unreadable_total", (), it.log_unreadable)
+    yield from _by("log_unreadable_total", (), it.log_unreadable, UnreadableReason)
     yield "outputs_waiting", (), it.outputs_waiting
     yield "output_bytes_waiting", (), it.output_bytes_waiting
     yield "undecided_seconds", ("input",), it.undecided_input_s

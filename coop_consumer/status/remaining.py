@@ -18,6 +18,8 @@ from assignors import KEY_HASH_MAX, KeyRange
 from offsets import OffsetRange, RangeProgress
 from offsets.offset_range import complement, union
 
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
@@ -72,14 +74,21 @@ def remaining(
     # Rounded up: a range that has not looked at the last record has not finished.
     estimated = -(-sum(count * key_range.size for count, key_range in ahead) // (KEY_HASH_MAX + 1))
     if shares and estimated:
-        estimated = ceil(sum(count * _share(key_range, shares) for count, key_range in ahead))
+        # A sum of floats may be above a whole number by a rounding error alone.
+        expected = sum(count * _share(key_range, shares) for count, key_range in ahead)
+        estimated = ceil(expected - _ROUNDING)
     return Remaining(sum(r.last - r.first + 1 for r in seen), estimated)
 
 
 def _share(key_range: KeyRange, shares: Mapping[int, float]) -> float:
-    """A range's part of the records: its heavy hashes, and an even part of all others."""
-    even = max(1.0 - sum(shares.values()), 0.0) * key_range.size / (KEY_HASH_MAX + 1)
-    return even + sum(share for key_hash, share in shares.items() if key_hash in key_range)
+    """A range's part of the records: its heavy hashes, and an even part of all others.
+
+    All ranges together have 1: shares are measured, so their sum may be more.
+    """
+    heavy = sum(shares.values())
+    even = max(1.0 - heavy, 0.0) * key_range.size / (KEY_HASH_MAX + 1)
+    own = sum(share for key_hash, share in shares.items() if key_hash in key_range)
+    return even + own / max(heavy, 1.0)
 
 
 def common_gaps(pieces: Iterable[RangeProgress]) -> tuple[OffsetRange, ...]:

@@ -21,6 +21,7 @@ from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.scale import ScaleAdvice
 from coop_consumer.status.seen import MemberSeen
+from coop_consumer.status.standing import RecordState
 from offsets import Meaning, OffsetRange, TenureId
 
 NOW_MS = 1_000_000
@@ -61,6 +62,7 @@ PARTITION = PartitionStatus(
     handovers=(),
     holder=HOLDER,
     failed=(HOLDER, replace(HOLDER, offset=60, is_parked=True)),
+    hidden=5,
 )
 EMPTY = replace(
     PARTITION,
@@ -74,6 +76,7 @@ EMPTY = replace(
     unowned=(WHOLE,),
     holder=None,
     failed=(),
+    hidden=0,
 )
 STATUS = GroupStatus(
     group="billing",
@@ -141,7 +144,9 @@ def test_a_partition_says_where_it_stands() -> None:
     assert found["lag", *place] == 57
     assert found["records_left", *place] == 40
     assert found["gap_ranges", *place] == 1
-    assert found["blocked_seconds", *place] == 20
+    assert found["readable_offset", *place] == 95
+    assert found["blocked_seconds", *place] == 30
+    assert found["holder_parked", *place] == 0
     assert found["oldest_record_seconds", *place] == 60
     assert found["parked_records", *place] == 1
     assert found["failing_records", *place] == 1
@@ -159,6 +164,35 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("since_ms", "standing_since_ms", "blocked_s"),
+    [
+        pytest.param(NOW_MS - 900_000, NOW_MS - 60_000, 900, id="it fails, and backs off for 60 s"),
+        pytest.param(NOW_MS - 5_000, NOW_MS - 400_000, 400, id="it ran for long before it failed"),
+        pytest.param(0, NOW_MS - 20_000, 20, id="it runs for the first time"),
+        pytest.param(NOW_MS - 30_000, 0, 30, id="its owner says nothing, or there is none"),
+        pytest.param(0, 0, 0, id="nobody says since when"),
+    ],
+)
+def test_a_record_holds_the_stable_offset_since_the_earliest_that_is_known(
+    since_ms: int, standing_since_ms: int, blocked_s: float
+) -> None:
+    holder = replace(HOLDER, since_ms=since_ms, standing_since_ms=standing_since_ms)
+    found = samples(replace(STATUS, partitions=(replace(PARTITION, holder=holder),)))
+
+    assert found["blocked_seconds", "orders", "0"] == blocked_s
+
+
+def test_only_a_holder_that_is_itself_parked_is_said_to_be() -> None:
+    parked = replace(HOLDER, is_parked=True)
+    found = samples(replace(STATUS, partitions=(replace(PARTITION, holder=parked), EMPTY)))
+
+    assert samples()["parked_records", "orders", "0"] == 1
+    assert samples()["holder_parked", "orders", "0"] == 0
+    assert found["holder_parked", "orders", "0"] == 1
+    assert found["holder_parked", "orders", "1"] == 0
+
+
+@pytest.mark.parametrize(
     "holder", [None, replace(HOLDER, timestamp_ms=-1)], ids=["not read", "no timestamp"]
 )
 def test_an_age_that_is_not_known_is_left_out(holder: RecordStatus | None) -> None:
@@ -168,7 +202,8 @@ def test_an_age_that_is_not_known_is_left_out(holder: RecordStatus | None) -> No
 
 
 def test_a_clock_that_is_ahead_makes_no_negative_time() -> None:
-    ahead = replace(HOLDER, timestamp_ms=NOW_MS + 3_600_000, standing_since_ms=NOW_MS + 3_600_000)
+    later_ms = NOW_MS + 3_600_000
+    ahead = replace(HOLDER, timestamp_ms=later_ms, since_ms=later_ms, standing_since_ms=later_ms)
     found = samples(replace(STATUS, partitions=(replace(PARTITION, holder=ahead),)))
 
     assert found["blocked_seconds", "orders", "0"] == 0
@@ -189,6 +224,15 @@ def test_while_a_group_rebalances_nobody_knows_what_its_members_are() -> None:
 
     assert found["members", "joining"] == 4
     assert found["members", "plain"] == 0
+
+
+def test_while_a_group_rebalances_only_its_unowned_share_is_left_out() -> None:
+    nobodys = replace(HOLDER, member="", standing=RecordState.UNOWNED, standing_since_ms=0)
+    partition = replace(PARTITION, holder=nobodys, unowned=(WHOLE,))
+    found = samples(replace(STATUS, state="PreparingRebalance", partitions=(partition, EMPTY)))
+
+    assert set(samples()) - set(found) == {("unowned_share", "orders")}
+    assert found["blocked_seconds", "orders", "0"] == 30
 
 
 def test_a_handover_lasts_since_its_assignment() -> None:
@@ -215,6 +259,7 @@ def test_without_members_everything_is_there_but_members() -> None:
 
     assert all(found["members", it] == 0 for it in ("working", "idle", "plain"))
     assert found["records_left", "orders", "0"] == 40
+    assert found["unowned_share", "orders"] == pytest.approx(0.75)
     assert found["top_key_share", "orders"] == 0
 
 

@@ -34,6 +34,11 @@ class Course:
     def __init__(self, *looks: object) -> None:
         self._looks = list(looks)
         self.count = 0
+        self.clients = 0  # how often they were made for it
+
+    def then(self, look: object) -> None:
+        """From now on they come to this."""
+        self._looks = [look]
 
     def look(self) -> Any:
         self.count += 1
@@ -51,6 +56,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Course], Any]:
     def watching(course: Course, **how: Any) -> Iterator[GroupWatch]:
         @contextmanager
         def inspector(_: Config) -> Iterator[None]:
+            course.clients += 1
             yield
 
         monkeypatch.setattr(group_watch, "Inspector", inspector)
@@ -110,6 +116,30 @@ def test_a_defect_in_a_look_is_no_end_either(
         eventually(lambda: watch.look is not None and watch.look.status is not None)
 
     assert "it is looked at anew" in caplog.text
+    caplog.clear()
+
+
+def test_a_defect_in_each_look_is_told_once_and_makes_clients_anew_once(
+    watched: Callable[[Course], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    course = Course(ZeroDivisionError("no members"))
+    with caplog.at_level(logging.INFO), watched(course) as watch:
+        eventually(lambda: course.count > 5)
+        assert watch.look is not None
+        assert watch.look.status is None
+        assert course.clients == 2
+        course.then(SEEN)
+        eventually(lambda: watch.look is not None and watch.look.status is not None)
+        course.then(ZeroDivisionError("again"))
+        eventually(lambda: course.clients == 3)
+
+    told = [it.getMessage() for it in caplog.records]
+    assert told == [
+        "group billing: it is looked at anew",
+        "group billing is seen again",
+        "group billing: it is looked at anew",
+    ]
+    assert all(it.exc_info for it in caplog.records if it.levelno == logging.ERROR)
     caplog.clear()
 
 

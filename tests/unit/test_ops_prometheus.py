@@ -128,6 +128,18 @@ def test_what_is_not_known_has_no_sample() -> None:
     assert not any(name.startswith("coop_client_") for name in found if "renewals" not in name)
 
 
+def test_a_counter_by_reason_is_there_before_it_counts() -> None:
+    bare = replace(full_metrics(), log_unreadable={"corrupt value": 2})
+    found = scraped(Exposition(MemberCollector(lambda: bare), lambda: ()))
+    samples = found["coop_log_unreadable"].samples
+
+    assert {it.labels["reason"]: it.value for it in samples} == {
+        "corrupt key": 0,
+        "corrupt value": 2,
+        "unknown version": 0,
+    }
+
+
 def test_counters_of_the_table_are_counters_in_prometheus() -> None:
     found = scraped(only_ours())
     counters = {

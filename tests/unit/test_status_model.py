@@ -16,6 +16,7 @@ from assignors import (
     encode_subscription,
     key_hash,
 )
+from coop_consumer.ops.group_metrics import GroupLook, group_samples
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.seen import (
     GroupSeen,
@@ -328,6 +329,23 @@ def test_what_the_owner_tells_of_a_record_is_how_it_stands(act: Act, standing: R
 def test_what_a_member_told_that_owns_the_key_no_more_counts_for_nothing() -> None:
     assert standing_of(Act.RUNS, ours("m", (WHOLE,))) == (RecordState.UNTOLD, 0, "")
     assert standing_of(Act.RUNS) == (RecordState.UNOWNED, 0, "")
+
+
+def test_a_failed_record_without_an_owner_says_since_when_it_fails() -> None:
+    attempt = failing(43, b"k7", parked=False)
+    told = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 59)),), attempts=(attempt,))
+    log = WrittenLog().base(1, 0).tenure(OLD, told)
+    group = seen(log, committed=MIRROR, records=(record(43, b"k7"),))
+    found = only(group_status(group)).holder
+    assert found is not None
+    assert (found.standing, found.standing_since_ms) == (RecordState.UNOWNED, 0)
+    assert found.since_ms == attempt.since_ms > 0
+    blocked = [
+        it.value
+        for it in group_samples(GroupLook("g", 0.0, 0.0, group_status(group)), 0.0)
+        if it.name == "coop_group_blocked_seconds"
+    ]
+    assert blocked == [(NOW_MS - attempt.since_ms) / 1_000]
 
 
 def test_a_failed_record_of_which_nothing_newer_is_told_is_tried_again() -> None:

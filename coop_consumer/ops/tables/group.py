@@ -46,6 +46,13 @@ PLACES = (
         FINE, LOOK,
     ),
     _gauge(
+        "group_readable_offset", "offset", "topic partition",
+        "The offset below which members can read. It is below the end while a transaction is "
+        "undecided.",
+        "It stands still while the end grows.",
+        "`coop-consumer status GROUP` says whose transaction it is, and what ends it.",
+    ),
+    _gauge(
         "group_committed_offset", "offset", "topic partition",
         "The offset in Kafka's own store. Left out where nothing is committed.",
         "It is far below the stable offset.",
@@ -71,11 +78,18 @@ PLACES = (
     ),
     _gauge(
         "group_blocked_seconds", "seconds", "topic partition",
-        "How long the record that holds the stable offset has stood as it does: running, failing, "
-        "parked or waiting. 0: nothing stands, or nobody has said since when (members say so after "
-        "some seconds).",
+        "How long the record that holds the stable offset has held it: since its first failure, or "
+        "since it began to run or to wait as it does, whichever is earlier. 0: nothing stands, or "
+        "nobody has said since when (members say so after some seconds).",
         "It is above what a handler may take, with its attempts.",
         _STATUS,
+    ),
+    _gauge(
+        "group_holder_parked", "1", "topic partition",
+        "1: the record that holds the stable offset waits for a decision. 0: it does not, or "
+        "nothing stands.",
+        "It is 1.",
+        "`coop-consumer status GROUP` prints the commands: `retry` or `skip`.",
     ),
     _gauge(
         "group_oldest_record_seconds", "seconds", "topic partition",
@@ -107,7 +121,8 @@ WHOLE_GROUP = (
     ),
     _gauge(
         "group_unowned_share", "ratio", "topic",
-        "Which part of the topic's hash space no member has; 1: all of it.",
+        "Which part of the topic's hash space no member has; 1: all of it. Left out while the "
+        "group rebalances.",
         "It is above 0 for minutes while records are left.",
         "Start members; or see which topic policy or contract keeps those that run from it.",
     ),

@@ -49,7 +49,8 @@ WORK = (
         "records_failed_total", "attempts", "topic reason",
         "Attempts that failed. `raised`: the handler raised. `overdue`: `on.overdue=fail` took it "
         "back. `process_ended`: its child process ended. `outage`: it raised while most fail "
-        "alike, which counts as no attempt. `output_refused`: a topic takes no such output.",
+        "alike, which counts as no attempt. `output_refused`: a topic takes no such output. "
+        "Attempts of a range that has moved away meanwhile are not counted.",
         "Its rate is above 1 % of that of `coop_records_finished_total`.",
         "The log has the first failure of a record with its traceback.",
     ),
