@@ -112,6 +112,7 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
     from starlette.middleware import Middleware  # noqa: PLC0415
 
+    from coop_consumer.ops.action_routes import action_routes, refusing_routes  # noqa: PLC0415
     from coop_consumer.ops.calling import Calling  # noqa: PLC0415
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
     from coop_consumer.ops.guard import Door, guarded_by  # noqa: PLC0415
@@ -138,9 +139,8 @@ def served(
         return (ChildFigures(folder), REGISTRY) if folder else (REGISTRY,)
 
     allows: frozenset[str] = frozenset()
-    acting: Sequence[BaseRoute] = ()
+    acting: Sequence[BaseRoute] = refusing_routes()
     if config.ops_allow_actions:
-        from coop_consumer.ops.action_routes import action_routes  # noqa: PLC0415
         from coop_consumer.ops.page.rendering import environment  # noqa: PLC0415
 
         acts = operator()
