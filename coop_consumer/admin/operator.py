@@ -171,7 +171,7 @@ class MemberOperator(GroupOperator):
     """
 
     def __init__(self, config: Config, member: Pauses) -> None:
-        super().__init__(lambda _: config, ("--bootstrap", config.bootstrap_servers))
+        super().__init__(lambda _: config, config.command_options)
         self._group = config.group_id
         self._member = member
 

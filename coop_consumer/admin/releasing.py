@@ -13,6 +13,7 @@ from coop_consumer.admin.amend import Amender
 from coop_consumer.config import Guarantee
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.model import PendingHandover, group_status, holders_at_work
+from coop_consumer.status.words import for_span
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -91,5 +92,5 @@ def release_all(inspector: Inspector, waits: PlannedRelease) -> None:
 
 def _line(tp: TopicPartition, handover: PendingHandover, now_ms: int) -> str:
     keys = " ".join(map(str, handover.ranges))
-    since = f" for {(now_ms - handover.since_ms) // 1_000} s" if handover.since_ms else ""
+    since = for_span(handover.since_ms, now_ms)
     return f"{tp} keys {keys}: {handover.waiting} waits{since} for {handover.holder}"

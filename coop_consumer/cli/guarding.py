@@ -76,11 +76,12 @@ class GuardChoice:
         return GROUP_ACTIONS if self.allows_actions else frozenset()
 
     def action_routes(self, connection: Connection, pages: Environment) -> Sequence[BaseRoute]:
-        """The routes of the actions; none if they are not allowed."""
+        """The routes of the actions; if they are not allowed, they say so."""
+        from coop_consumer.ops.action_routes import action_routes, refusing_routes  # noqa: PLC0415
+
         if not self.allows_actions:
-            return []
+            return refusing_routes()
         from coop_consumer.admin.operator import GroupOperator  # noqa: PLC0415
-        from coop_consumer.ops.action_routes import action_routes  # noqa: PLC0415
 
         return action_routes(GroupOperator(connection.config, connection.words), pages)
 

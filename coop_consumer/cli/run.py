@@ -202,6 +202,8 @@ def run(
         ports=seat,
     )
     belongs_to(config.group_id, pool.name)
+    if seat is not None:
+        seat.named(config.group_id, pool.name)
     signals = Signals(pool, connection, config, executor, workers)
     signals.listen()
     if seat is not None:

@@ -35,8 +35,8 @@ _BY_SIGNAL = 128
 VARIABLE = "COOP_CONSUMER_SEAT"
 """The parent sets it, only for its worker process."""
 
-JOINED, LEFT, HEALTH, PORT = "joined", "left", "health", "port"
-"""The first words of lines to the parent. With `PORT` comes a socket."""
+JOINED, LEFT, HEALTH, PORT, NAMED = "joined", "left", "health", "port", "named"
+"""The first words of lines to the parent. With `PORT` comes a socket, with `NAMED` JSON."""
 
 
 class Signalled(Protocol):
@@ -111,6 +111,10 @@ class ParentsSeat:
     def left(self) -> None:
         """Tell the parent."""
         self._send_line(f"{LEFT}\n")
+
+    def named(self, group: str, member: str) -> None:
+        """Tell the parent whose process this is, for its lines of the log."""
+        self._send_line(f"{NAMED} {json.dumps({'group': group, 'member': member})}\n")
 
     def tells_health(self) -> None:
         """Tell the parent that this process writes the file of `--health-file` from now on."""

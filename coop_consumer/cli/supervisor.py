@@ -13,6 +13,7 @@ here.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import select
@@ -30,7 +31,7 @@ from coop_consumer.cli.kept_port import KeptPort
 from coop_consumer.cli.restarts import Again, EndCommand, Restarts
 from coop_consumer.cli.seat import VARIABLE, ParentsOrders
 from coop_consumer.errors import ConfigError, OutOfResourceError, lacking
-from coop_consumer.log_events import LogEvent
+from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.ops.health import Diagnosis, restarting
 from coop_consumer.ops.health_file import EVERY_S, written
 from coop_consumer.ops.log_format import VARIABLE as FORMAT_VARIABLE
@@ -82,6 +83,7 @@ class Supervisor:
     def __init__(self, health_file: Path | None = None) -> None:
         self._health_file = health_file
         self._restarts = Restarts()
+        self._facts: Facts = {}  # group and member of the worker process, once it has said them
         self._process: subprocess.Popen[bytes] | None = None
         self._port = KeptPort()
         self._unread = b""
@@ -154,7 +156,7 @@ class Supervisor:
             if found is None:
                 raise
             next_step = self._restarts.ended(found.exit_code, 0.0)
-            _report_failed_start(found, next_step)
+            _report_failed_start(found, next_step, self._facts)
             if isinstance(next_step, Again) and next_step.leaves:
                 self._leave(next_step.leaves)
             return next_step
@@ -201,7 +203,7 @@ class Supervisor:
         ran_s = monotonic() - self._started_s
         next_step = self._restarts.ended(code, ran_s)
         if not self._restarts.ending:
-            _report_end(process.pid, code, ran_s, next_step)
+            _report_end(process.pid, code, ran_s, next_step, self._facts)
         if isinstance(next_step, Again) and next_step.leaves:
             self._port.fallen(next_step.pause_s)
             self._leave(next_step.leaves)
@@ -225,6 +227,8 @@ class Supervisor:
                     self._port.keep(what, socket.socket(fileno=self._sockets.pop(0)))
                 case seat.HEALTH:
                     self._is_told = True
+                case seat.NAMED:
+                    self._facts = json.loads(what)
                 case _:
                     self._restarts.left()
         return bool(said)
@@ -241,15 +245,17 @@ class Supervisor:
 
     def _leave(self, member: str) -> None:
         """Have a dead process's member leave, by a short-lived process that knows Kafka."""
+        facts: Facts = {"member": member, **self._facts}  # `member` is an id
         try:
             has_left = self._has_left(member)
         except OSError as error:
             has_left = False
             told = "no process could be started for member %s to leave: %s"
-            extra = LogEvent.PROCESS_NOT_STARTED.extra(member=member, error=error)
+            failed: Facts = {**facts, "error": error}
+            extra = LogEvent.PROCESS_NOT_STARTED.extra(**failed)
             log.error(told, member, error, extra=extra)  # noqa: TRY400 - the text says it all
         if not has_left:
-            extra = LogEvent.MEMBER_NOT_LEFT.extra(member=member)
+            extra = LogEvent.MEMBER_NOT_LEFT.extra(**facts)
             told = "member %s has not left the group: its ranges wait until its session ends"
             log.error(told, member, extra=extra)
 
@@ -306,8 +312,11 @@ def _run_again(orders: ParentsOrders) -> subprocess.Popen[bytes]:
     )
 
 
-def _report_failed_start(found: OutOfResourceError, next_step: Again | EndCommand) -> None:
-    extra = LogEvent.PROCESS_NOT_STARTED.extra(error=found)
+def _report_failed_start(
+    found: OutOfResourceError, next_step: Again | EndCommand, facts: Facts
+) -> None:
+    failed: Facts = {**facts, "error": found}
+    extra = LogEvent.PROCESS_NOT_STARTED.extra(**failed)
     if isinstance(next_step, EndCommand):
         log.error("no worker process could be started: %s", found, extra=extra)
         return
@@ -318,17 +327,20 @@ def _report_failed_start(found: OutOfResourceError, next_step: Again | EndComman
     )  # fmt: skip
 
 
-def _report_end(pid: int, code: int, ran_s: float, next_step: Again | EndCommand) -> None:
+def _report_end(
+    pid: int, code: int, ran_s: float, next_step: Again | EndCommand, facts: Facts
+) -> None:
     """Say what happened, if the worker process cannot have said it itself."""
+    extra = LogEvent.PROCESS_FELL.extra(**facts)
     how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
     if isinstance(next_step, Again):
         when = f"again in {next_step.pause_s:g} s" if next_step.pause_s else "again now"
         left = "; its member leaves the group" if next_step.leaves else ""
         told = "worker process %d %s after %.0f s%s; starting %s"
-        log.error(told, pid, how, ran_s, left, when, extra=LogEvent.PROCESS_FELL.extra())
+        log.error(told, pid, how, ran_s, left, when, extra=extra)
     elif code < 0:
         told = "worker process %d %s after %.0f s; not started again"
-        log.error(told, pid, how, ran_s, extra=LogEvent.PROCESS_FELL.extra())
+        log.error(told, pid, how, ran_s, extra=extra)
 
 
 def _name(number: int) -> str:

@@ -301,9 +301,11 @@ class Consumption:
         self._runs.close()
         self.executor.await_empty_hands(max(0.0, until_s - monotonic()))
         self._give_back()
-        error = self._runs.ended.result()
-        self.executor.make_calls()
-        self._close_ops()
+        try:
+            error = self._runs.ended.result()  # raises a defect that has ended the member
+            self.executor.make_calls()
+        finally:
+            self._close_ops()
         if error is not None:
             raise error
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import (
@@ -44,6 +46,7 @@ from offsets import Committed
 GENERATION = 0
 """The generation of every assignment that a user makes."""
 
+_ASK_EVERY_S, _ASK_TIMEOUT_S = 1.0, 5.0
 _TIMEOUT_S = 30.0  # the first group of a new cluster waits until the offsets topic exists
 _IN_USE = (
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -120,6 +123,9 @@ class Alone:
         name = f"coop-committed-{self._group}"
         self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._has_left = False
+        self._answered_s: float | None = None
+        self._asked: Future[Any] | None = None
+        self._ask_s = 0.0
         self._lock = Lock()  # guards the end of the look-up thread
 
     def _new_consumer(self) -> Consumer:
@@ -151,8 +157,23 @@ class Alone:
         return {}
 
     def answered(self) -> tuple[float | None, bool]:
-        """No answer ever, and no waiting: no coordinator counts on this consumer."""
-        return None, False
+        """When a broker answered last, and that this consumer waits for no join.
+
+        Without heartbeats a broker is asked every second; only the member's thread calls. A commit
+        or a look-up tells less: it may wait for a coordinator for 30 s while brokers answer.
+        """
+        now_s = monotonic()
+        is_due = now_s >= self._ask_s and (self._asked is None or self._asked.done())
+        if is_due and not self._has_left:
+            self._ask_s = now_s + _ASK_EVERY_S
+            with suppress(KafkaException):  # this client is about to be replaced
+                self._asked = self._topics.admin.describe_cluster(request_timeout=_ASK_TIMEOUT_S)
+                self._asked.add_done_callback(self._note_answer)
+        return self._answered_s, False
+
+    def _note_answer(self, asked: Future[Any]) -> None:
+        if asked.exception() is None:
+            self._answered_s = monotonic()
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> Future[OffsetsFound]:
         """Look up what the group has committed; see `Membership.committed`."""

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from coop_consumer.errors import CoopConsumerError, ExitCode, RetriableError
@@ -38,6 +38,11 @@ T = TypeVar("T")
 _AT_ONCE = 2
 """An operator may wait 10 s for brokers. Scrapes and pages have the other threads."""
 _NAME_MAX = 60
+_PATHS = _CONFIRM, _DO = "/confirm/", "/do/"
+_CHANGES_NOTHING = (
+    "This page changes nothing: it was started without --allow-actions (of a member: "
+    "ops.allow.actions).\n"
+)
 _STALE = (
     "This form was not shown by this server in the last ten minutes. Nothing was changed. Look "
     "again, and confirm what is true now."
@@ -56,14 +61,24 @@ def action_routes(
     """
     served = _Actions(operator, pages, back_of or _group_page)
     return [
-        Route("/confirm/{action}/{group:path}", served.confirm, methods=["GET"]),
-        Route("/do/{action}/{group:path}", served.do, methods=["POST"]),
+        Route(f"{_CONFIRM}{{action}}/{{group:path}}", served.confirm, methods=["GET"]),
+        Route(f"{_DO}{{action}}/{{group:path}}", served.do, methods=["POST"]),
     ]
+
+
+def refusing_routes() -> list[Route]:
+    """The same paths at a server whose page changes nothing: an old link, say, is told why."""
+
+    async def refused(request: Request) -> Response:
+        del request
+        return PlainTextResponse(_CHANGES_NOTHING, HTTPStatus.FORBIDDEN)
+
+    return [Route(f"{path}{{asked:path}}", refused, methods=["GET", "POST"]) for path in _PATHS]
 
 
 def confirm_url(asked: Asked) -> str:
     """The path of the page that asks to confirm this."""
-    return f"/confirm/{asked.action}/{quote(asked.group, safe='')}?{urlencode(asked.fields)}"
+    return f"{_CONFIRM}{asked.action}/{quote(asked.group, safe='')}?{urlencode(asked.fields)}"
 
 
 class _Actions:
@@ -92,7 +107,7 @@ class _Actions:
             intent=intent,
             fields=sorted(asked.fields.items()),
             token=self._confirmations.token(asked),
-            do_url=f"/do/{asked.action}/{quote(asked.group, safe='')}",
+            do_url=f"{_DO}{asked.action}/{quote(asked.group, safe='')}",
             back_url=self._back_of(asked.group),
         )
         return HTMLResponse(text)

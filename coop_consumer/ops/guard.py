@@ -17,7 +17,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -29,6 +32,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from coop_consumer.config.addresses import is_loopback
 from coop_consumer.ops import sign_in
+from coop_consumer.ops.requests import path_of
 from coop_consumer.ops.sign_in import SignIn
 from coop_consumer.plain_text import printable
 
@@ -43,6 +47,7 @@ _METRICS = "/metrics"
 _STATIC = "/static/"
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORM_BYTES_MAX = 16_384
+_LENGTH_DIGITS = 19
 
 _HEADERS = {
     "content-security-policy": (
@@ -89,6 +94,10 @@ def guarded_by(door: Door) -> list[Middleware]:
     return [Middleware(Guard, door=door)]
 
 
+class _SessionOverError(Exception):
+    """A stream has ended, because the secret that has opened it counts no more."""
+
+
 class Guard:
     """Middleware of an ASGI app.
 
@@ -116,16 +125,24 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        app = await self._answer(Request(scope, receive)) or self._app
-        await app(scope, receive, send_with_headers)
+        request = Request(scope, receive)
+        answer = await self._answer(request)
+        if answer is not None:
+            await answer(scope, receive, send_with_headers)
+        elif self._sign_in is None:
+            await self._app(scope, receive, send_with_headers)
+        else:
+            sends = _while_open(send_with_headers, partial(self._sign_in.is_open, request))
+            with suppress(_SessionOverError):
+                await self._app(scope, receive, sends)
 
     async def _answer(self, request: Request) -> Response | None:
         """What it answers itself; None: the app may."""
-        path, way_in = request.url.path, self._sign_in
+        path, way_in = path_of(request), self._sign_in
         if path in _PROBES or (path == _METRICS and way_in is None):
             return None
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if way_in is not None and scheme.lower() == "bearer":  # a proxy has schemes of its own
+        secret = sign_in.secret_in(request)
+        if way_in is not None and secret is not None:
             is_known = way_in.has_token(request, secret)
             return None if is_known else _refused("Authorization: this is not the token.")
         refused = self._misled(request)
@@ -156,6 +173,21 @@ class Guard:
         return _refuse_body(request)
 
 
+def _while_open(send: Send, is_open: Callable[[], bool]) -> Send:
+    """Send what an app sends, but end a stream in order once it is not open any more.
+
+    An answer in one message is not asked for again; only streams go on.
+    """
+
+    async def sends(message: Message) -> None:
+        if message.get("more_body") and not is_open():
+            await send({"type": "http.response.body", "body": b""})
+            raise _SessionOverError
+        await send(message)
+
+    return sends
+
+
 _CLOSED = (
     "This page is only for the machine on which it runs: the server listens for others, too, and "
     "has no secret. Give it --token-file FILE (ops.token.file), or an address as 127.0.0.1. "
@@ -175,14 +207,17 @@ def _is_sent_by_another(request: Request, host: str) -> bool:
     origin = request.headers.get("origin")
     if origin is None:
         return request.headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}
-    return urlsplit(origin).netloc.lower() != host.lower()
+    try:
+        return urlsplit(origin).netloc.lower() != host.lower()
+    except ValueError:  # no browser sends such an origin, as "http://[::1"
+        return True
 
 
 def _refuse_body(request: Request) -> Response | None:
     length = request.headers.get("content-length", "")
-    if not length.isdecimal():
+    if not (length.isascii() and length.isdecimal()):
         return PlainTextResponse("Content-Length is missing.\n", HTTPStatus.LENGTH_REQUIRED)
-    if int(length) > _FORM_BYTES_MAX:
+    if len(length) > _LENGTH_DIGITS or int(length) > _FORM_BYTES_MAX:
         return PlainTextResponse("No form is so large.\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return None
 

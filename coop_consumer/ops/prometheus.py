@@ -151,7 +151,10 @@ class Exposition:
 
 def content_type_of(accept: str) -> str:
     """The content type that a client gets who accepts this; there are few."""
-    _, content_type = choose_encoder(accept)
+    try:
+        _, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):  # a version that is no number, as "version=x"
+        _, content_type = choose_encoder("")
     return content_type
 
 

@@ -24,7 +24,17 @@ def who_of(request: Request) -> str:
 
 
 def path_of(request: Request) -> str:
+    """The path by which routes are chosen, decoded.
+
+    `request.url` is no substitute: starlette 1.0.0 parses it from text that begins with the header
+    Host, so a client may choose its path (CVE-2026-48710), and have it raise.
+    """
+    path: str = request.scope["path"]
+    return path
+
+
+def address_of(request: Request) -> str:
     """Path and query as they were asked for: a group's name may hold an escaped `?`."""
     raw: bytes = request.scope.get("raw_path", b"/")
-    path = raw.partition(b"?")[0].decode("ascii", "replace")
-    return path + (f"?{request.url.query}" if request.url.query else "")
+    path, query = raw.partition(b"?")[0], request.scope.get("query_string", b"")
+    return (path + (b"?" + query if query else b"")).decode("ascii", "replace")

@@ -122,6 +122,7 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
     from starlette.middleware import Middleware  # noqa: PLC0415
 
+    from coop_consumer.ops.action_routes import action_routes, refusing_routes  # noqa: PLC0415
     from coop_consumer.ops.api_routes import api_routes  # noqa: PLC0415
     from coop_consumer.ops.calling import Calling  # noqa: PLC0415
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
@@ -150,9 +151,8 @@ def served(
         return (ChildFigures(folder), REGISTRY) if folder else (REGISTRY,)
 
     allows: frozenset[str] = frozenset()
-    acting: Sequence[BaseRoute] = ()
+    acting: Sequence[BaseRoute] = refusing_routes()
     if config.ops_allow_actions:
-        from coop_consumer.ops.action_routes import action_routes  # noqa: PLC0415
         from coop_consumer.ops.page.rendering import environment  # noqa: PLC0415
 
         acts = operator()

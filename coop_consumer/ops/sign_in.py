@@ -16,7 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.requests import form_of, path_of, who_of
+from coop_consumer.ops.requests import address_of, form_of, path_of, who_of
+from coop_consumer.plain_text import printable
 
 if TYPE_CHECKING:
     from coop_consumer.ops.token_file import TokenFile
@@ -40,22 +41,28 @@ class SignIn:
 
     def has_token(self, request: Request, given: str) -> bool:
         """Whether what a program gives is the secret; if not, the log says so, once a minute."""
-        is_token = self._token.is_token(given.strip())
+        is_token = self._token.is_token(given)
         now_s = monotonic()
         if not is_token and now_s - self._warned_s >= _WARN_EVERY_S:
             self._warned_s = now_s
             told = "a client at %s has given a wrong token for %s"
-            extra = LogEvent.OPS_TOKEN_WRONG.extra()
-            log.warning(told, who_of(request), request.url.path, extra=extra)
+            who = who_of(request)
+            extra = LogEvent.OPS_TOKEN_WRONG.extra(who=who)
+            log.warning(told, who, printable(path_of(request)), extra=extra)
         return is_token
 
     def has_cookie(self, request: Request) -> bool:
         """Whether a browser has signed in."""
         return self._token.is_cookie(request.cookies.get(_cookie_name(request), ""))
 
+    def is_open(self, request: Request) -> bool:
+        """Whether what let a request in, token or cookie, still counts."""
+        secret = secret_in(request)
+        return self.has_cookie(request) if secret is None else self._token.is_token(secret)
+
     def refused(self, request: Request) -> Response:
         """For whoever has neither: a form for people, a line for programs."""
-        return _page(request, HTTPStatus.UNAUTHORIZED, next_path=path_of(request))
+        return _page(request, HTTPStatus.UNAUTHORIZED, next_path=address_of(request))
 
     async def answer(self, request: Request) -> Response:
         """The page at `PATH`, or what its form leads to."""
@@ -64,7 +71,7 @@ class SignIn:
             return _page(request, HTTPStatus.OK, next_path=next_path)
         fields = await form_of(request)
         next_path = fields.get("next", "")
-        if not self.has_token(request, fields.get("token", "")):
+        if not self.has_token(request, fields.get("token", "").strip()):
             return _page(request, HTTPStatus.FORBIDDEN, next_path=next_path)
         answer = RedirectResponse(_own_path(next_path), HTTPStatus.SEE_OTHER)
         answer.set_cookie(
@@ -72,9 +79,15 @@ class SignIn:
             self._token.cookie,
             httponly=True,
             samesite="strict",
-            secure=request.url.scheme == "https",
+            secure=request.scope.get("scheme") == "https",
         )
         return answer
+
+
+def secret_in(request: Request) -> str | None:
+    """What a program gives as the secret; None: nothing. A proxy has schemes of its own."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
 
 
 def _cookie_name(request: Request) -> str:

@@ -31,6 +31,8 @@ from coop_consumer.status.words import (
     LETTERS,
     count,
     facts_of,
+    for_span,
+    is_ahead,
     key_text,
     owner_at,
     percent,
@@ -382,6 +384,8 @@ class _Drawing:
         text = f"{partition.tp}: {waiting} waits for {holder}, {percent(share)} of the keys"
         if not handover.since_ms:
             return text
+        if is_ahead(handover.since_ms, self.status.at_ms):
+            return text + for_span(handover.since_ms, self.status.at_ms)
         return f"{text}, since {span(self.status.at_ms - handover.since_ms)}"
 
     def _member(self, name: str) -> str:

@@ -70,6 +70,36 @@ def ago(ms: int) -> str:
     return f"{span(ms)} ago"
 
 
+_CLOCK_MS = 3_000
+"""Clocks differ by a little, and a look takes a moment: so much ahead says nothing."""
+AHEAD = "since when is not known: the clock of a member is ahead of this one"
+
+
+def is_ahead(since_ms: int, now_ms: int) -> bool:
+    """Whether a moment in the past lies in the future: the clock that it is of is ahead.
+
+    A clock that is behind cannot be told from a long time.
+    """
+    return since_ms > now_ms + _CLOCK_MS
+
+
+def for_span(since_ms: int, now_ms: int) -> str:
+    """For how long, to be put behind a verb; "" if that is not known.
+
+    Args:
+        since_ms: Unix time by the clock of a member; 0: not known.
+        now_ms: Unix time by this one.
+
+    >>> for_span(1_000, 62_000), for_span(0, 62_000)
+    (' for 1 min 1 s', '')
+    >>> for_span(3_662_000, 62_000)
+    ' (since when is not known: the clock of a member is ahead of this one)'
+    """
+    if not since_ms:
+        return ""
+    return f" ({AHEAD})" if is_ahead(since_ms, now_ms) else f" for {span(now_ms - since_ms)}"
+
+
 def handler_time(us: float) -> str:
     """A handler's time; "": not known.
 
@@ -112,7 +142,7 @@ def facts_of(
     if record.standing is not RecordState.UNTOLD:
         yield standing(record, now_ms, name_of)
     if record.attempts:
-        yield f"failing for {span(now_ms - record.since_ms)}"
+        yield f"failing{for_span(record.since_ms, now_ms)}"
         yield text_of(record.error)
 
 
@@ -135,8 +165,7 @@ def standing(record: RecordStatus, now_ms: int, name_of: Callable[[str], str]) -
 
 
 def _since(record: RecordStatus, now_ms: int) -> str:
-    since_ms = record.standing_since_ms
-    return f" for {span(now_ms - since_ms)}" if since_ms else ""
+    return for_span(record.standing_since_ms, now_ms)
 
 
 def share_done(piece: RangeProgress, partition: PartitionStatus) -> float:

@@ -15,7 +15,7 @@ from jinja2.loaders import ChoiceLoader
 from assignors import TopicPartition
 from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.action_routes import action_routes, confirm_url
+from coop_consumer.ops.action_routes import action_routes, confirm_url, refusing_routes
 from coop_consumer.ops.actions import Asked, Intent, PageAction, UnclearError, asked_in
 from coop_consumer.ops.confirmations import LIFE_S, Confirmations
 from coop_consumer.ops.guard import Door, guarded_by
@@ -164,6 +164,16 @@ def test_a_form_of_another_site_does_nothing(server: OpsServer, operator: Noting
 def test_a_link_alone_does_nothing(server: OpsServer, operator: Noting) -> None:
     assert ask(server, "/do/skip/billing?topic=orders&partition=3&offset=43").status == 405
     assert operator.done == []
+
+
+def test_a_server_without_actions_says_why_an_address_of_one_leads_nowhere() -> None:
+    with serving(refusing_routes(), guarded_by(Door(host="127.0.0.1"))) as server:
+        asks = ask(server, "/confirm/skip/billing?topic=orders&partition=3&offset=43")
+        acts = post(server, "/do/skip/a%2Fgroup", {"offset": "43"})
+    assert asks.status == acts.status == 403
+    assert asks.text == acts.text
+    assert "--allow-actions" in asks.text
+    assert "ops.allow.actions" in asks.text
 
 
 def test_an_action_that_is_not_offered_is_not_found(server: OpsServer, operator: Noting) -> None:

@@ -148,6 +148,46 @@ def test_who_assigns_ranges_itself_looks_up_offsets_once_the_coordinator_is_ther
     without_group.leave()
 
 
+class Brokers:
+    """An admin client whose brokers answer as a test says."""
+
+    def __init__(self) -> None:
+        self.asked: list[Future[Any]] = []
+
+    def describe_cluster(self, **_: object) -> Future[Any]:
+        self.asked.append(Future())
+        return self.asked[-1]
+
+
+def test_who_assigns_ranges_itself_knows_when_a_broker_answered_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(alone, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(alone, "Consumer", lambda *_, **__: MovingConsumer())
+    brokers, config = Brokers(), Config(bootstrap_servers="table:9092", group_id="billing")
+    topics = cast(Topics, SimpleNamespace(admin=brokers))
+    without_group = alone.Alone(topics, config)
+
+    assert without_group.answered() == (None, False)
+    brokers.asked[0].set_result("a cluster")
+    assert without_group.answered() == (100.0, False)
+    assert len(brokers.asked) == 1, "it asks once a second"
+    now_s[0] = 101.0
+    without_group.answered()
+    now_s[0] = 140.0
+    assert without_group.answered() == (100.0, False)
+    assert len(brokers.asked) == 2, "one question at a time"
+    brokers.asked[1].set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    assert without_group.answered() == (100.0, False)
+    brokers.asked[2].set_result("a cluster")
+    assert without_group.answered() == (140.0, False)
+    without_group.leave()
+    now_s[0] = 150.0
+    without_group.answered()
+    assert len(brokers.asked) == 3
+
+
 class Unreadable:
     """A place whose metadata are followed by what is no text."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coop_consumer.ops.page.needs import NeedKind
 from tests.support.links import anchors_in, leads_somewhere, links_of
 from tests.support.pages import PAGES
 
@@ -111,6 +112,13 @@ def test_every_page_of_docs_is_named_in_the_readme_or_by_one_that_is() -> None:
     decisions = ROOT / "docs" / "decisions"
 
     assert [it for it in PAGES if it not in named and it.parent != decisions] == []
+
+
+def test_the_page_tells_every_kind_of_what_needs_a_person() -> None:
+    text = (ROOT / "docs" / "page.md").read_text(encoding="utf-8")
+    table = text.partition("| kind | means |")[2].partition("\n\n")[0]
+    kinds = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
+    assert sorted(kinds) == sorted(kind.replace("_", " ") for kind in NeedKind)
 
 
 def test_every_module_that_tests_share_has_its_line() -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import URL
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from coop_consumer.errors import ConfigError
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.guard import Door, guarded_by
+from coop_consumer.ops import guard
+from coop_consumer.ops.guard import Door, Guard, guarded_by
 from coop_consumer.ops.requests import form_of
 from coop_consumer.ops.server import OpsServer
 from coop_consumer.ops.token_file import TokenFile
@@ -141,6 +148,68 @@ def test_a_form_of_another_site_is_refused(headers: dict[str, str]) -> None:
     assert "another site" in answer.text
 
 
+@pytest.mark.parametrize("sent", ["http://[::1", "http://[::1]x", "//"])
+def test_an_origin_that_is_none_is_refused(sent: str) -> None:
+    with guarded(LOCAL) as server:
+        answer = ask(server, "/", "POST", fields={"x": "1"}, Origin=sent)
+    assert answer.status == 403
+
+
+async def to_the_guard(headers: dict[str, str], method: str = "GET", path: str = "/") -> int:
+    """The status that a guard answers; 200: the app answers."""
+    started: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response()(scope, receive, send)
+
+    async def send(message: Message) -> None:
+        started.extend([message["status"]] if "status" in message else [])
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "scheme": "http",
+        "server": ("127.0.0.1", 9464),
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+    }
+    await Guard(app, Door(host="0.0.0.0"))(scope, receive, send)  # noqa: S104
+    return started[0]
+
+
+def test_what_is_served_to_all_is_told_by_the_path_that_is_routed_and_not_by_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """starlette 1.0.0 makes a URL of the header Host and the path (CVE-2026-48710)."""
+
+    def url(self: Request) -> URL:
+        return URL(f"http://{self.headers['host']}{self.scope['path']}")
+
+    monkeypatch.setattr(Request, "url", property(url))
+    for host in ("127.0.0.1/livez?", "127.0.0.1/metrics#", "127.0.0.1/static/x?"):
+        assert asyncio.run(to_the_guard({"host": host}, path="/group/billing")) == 403
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [("9" * 5_000, 413), ("9" * 19, 413), ("\xb2", 411), ("", 411)]
+)
+def test_a_length_that_is_none_is_refused(length: str, status: int) -> None:
+    headers = {"host": "127.0.0.1", "content-length": length}
+    assert asyncio.run(to_the_guard(headers, "POST")) == status
+
+
+def test_no_decision_is_made_by_the_url() -> None:
+    folder = Path(guard.__file__).parent
+    found = [
+        path.name for path in folder.rglob("*.py") if "request.url." in path.read_text("utf-8")
+    ]
+    assert found == []
+
+
 def test_another_site_may_link_here_and_may_not_read() -> None:
     with guarded(LOCAL) as server:
         link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
@@ -203,6 +272,7 @@ def test_a_wrong_token_is_refused_and_told_to_the_log_once(
     [line] = [it for it in caplog.records if vars(it).get("event") == LogEvent.OPS_TOKEN_WRONG]
     assert "127.0.0.1" in line.getMessage()
     assert "guess" not in line.getMessage()
+    assert vars(line)["who"] == "127.0.0.1"
 
 
 def test_a_proxys_own_login_is_no_wrong_token(with_token: OpsServer) -> None:
@@ -265,6 +335,34 @@ def test_a_new_token_counts_at_once_and_ends_what_the_old_one_opened(
     assert ask(with_token, "/", Authorization="Bearer another-secret-of-ours").status == 200
     token_file.write_text("")  # somebody is writing it
     assert ask(with_token, "/", Authorization="Bearer another-secret-of-ours").status == 200
+
+
+@pytest.mark.parametrize("by", ["cookie", "token"])
+def test_a_new_token_ends_a_stream_that_the_old_one_opened(token_file: Path, by: str) -> None:
+    goes_on = threading.Semaphore(1)
+
+    async def stream(_: Request) -> Response:
+        async def parts() -> AsyncIterator[str]:
+            while True:
+                await run_in_threadpool(goes_on.acquire)
+                yield "data: 1\n\n"
+
+        return StreamingResponse(parts(), media_type="text/event-stream")
+
+    door = Door(host="127.0.0.1", token=TokenFile(str(token_file), "--token-file"))
+    with serving([Route("/events", stream)], guarded_by(door)) as server:
+        given = {"Cookie": cookie_of(sign_in(server))}
+        if by == "token":
+            given = {"Authorization": f"Bearer  {SECRET}"}
+        host, _, port = server.address.rpartition(":")
+        with closing(http.client.HTTPConnection(host, int(port), timeout=20.0)) as connection:
+            connection.request("GET", "/events", headers=given)
+            answer = connection.getresponse()
+            assert answer.readline() == b"data: 1\n"
+            token_file.write_text("another-secret-of-ours")
+            goes_on.release()
+            assert answer.read() == b"\n"  # it ends in order
+        goes_on.release(2)  # a thread may wait
 
 
 @pytest.mark.parametrize(

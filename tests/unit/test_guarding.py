@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from coop_consumer.cli.guarding import GuardChoice
+from coop_consumer.cli.options import Connection
 from coop_consumer.config import Config
 from coop_consumer.errors import ConfigError
 from coop_consumer.ops.actions import PageAction
+from coop_consumer.ops.page.rendering import environment
+from tests.support.asking import ask, serving
 
 NETWORK = "0.0.0.0:9466"
 
@@ -45,6 +48,9 @@ def test_a_token_file_that_is_missing_is_told_by_its_option(tmp_path: Path) -> N
 
 def test_actions_are_offered_if_they_are_allowed() -> None:
     assert choice().allows == frozenset()
+    connection = Connection(None, (), "b:9092")
+    with serving(choice().action_routes(connection, environment())) as server:
+        assert "--allow-actions" in ask(server, "/confirm/skip/billing").text
     assert choice(acts=True).allows == {PageAction.RETRY, PageAction.SKIP, PageAction.RELEASE}
 
 

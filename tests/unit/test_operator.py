@@ -153,6 +153,15 @@ def test_nobody_waits_any_more(monkeypatch: pytest.MonkeyPatch, done: Done) -> N
     assert done == []
 
 
+def test_a_members_commands_find_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    shows(monkeypatch, a_group_with_a_parked_record())
+    config = replace(CONFIG, progress_topic="billing.progress")
+    monkeypatch.setitem(globals(), "CONFIG", config)
+    line = MemberOperator(config, Paused()).look(Asked(PageAction.SKIP, "g", ORDERS, 43)).command
+    options = "--bootstrap b:9092 --config progress.topic=billing.progress"
+    assert line == f"coop-consumer skip g {ORDERS} 43 {options}"
+
+
 class Paused:
     """A member whose pauses a test sees."""
 

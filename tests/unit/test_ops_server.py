@@ -27,6 +27,7 @@ from coop_consumer.ops.metrics_route import metrics_route
 from coop_consumer.ops.prometheus import Exposition, MemberCollector
 from coop_consumer.ops.server import OpsServer
 from coop_consumer.ops.serving import refuse_without_packages, served
+from tests.support.asking import ask
 from tests.unit.full_metrics import full_metrics
 
 WAIT_S = 20.0
@@ -107,6 +108,21 @@ def test_a_scrape_is_answered() -> None:
 
     assert status == 200
     assert b'coop_member_info{group="billing",member="m1"' in text
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text; version=x",
+        "text/plain; version=1.x",
+        "text/plain;version=\xb2",
+    ],
+)
+def test_who_accepts_what_does_not_exist_gets_plain_text(accept: str) -> None:
+    with serving() as server:
+        answer = ask(server, "/metrics", Accept=accept)
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
 def test_probes_are_answered_with_their_reasons() -> None:
@@ -263,6 +279,17 @@ def test_a_member_shows_its_group_as_well() -> None:
         assert get(server, "/group/other")[0] == 404
         for path in ("/api/status/billing", "/api/scale/billing"):
             assert get(server, path) == (503, b'{"error":"The group was not seen yet."}')
+
+
+def test_a_member_without_actions_says_why_an_address_of_one_leads_nowhere() -> None:
+    server = serve(config(**{"ops.address": "127.0.0.1:0"}))
+    assert server is not None
+    try:
+        status, text = get(server, "/confirm/pause/billing?topic=orders&partition=3")
+    finally:
+        server.close()
+    assert status == 403
+    assert b"ops.allow.actions" in text
 
 
 def test_without_an_address_nothing_is_served() -> None:

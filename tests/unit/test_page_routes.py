@@ -16,7 +16,7 @@ import pytest
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.core.glimpse import Glimpse
+from coop_consumer.core.glimpse import FailedRecord, Glimpse
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import MemberSilentError
 from coop_consumer.ops.feed import GroupFeed
@@ -293,6 +293,34 @@ def test_a_members_page_has_its_figures_and_where_its_handlers_are() -> None:
     assert gone.status == 404
     assert wrong == [404, 404, 404]
     assert asked == [(TopicPartition("orders", 3), 43), (TopicPartition("orders", 3), 44)]
+
+
+def test_commands_of_a_members_page_find_its_group() -> None:
+    """Also where another topic than the default one has its progress."""
+    config = Config.from_dict(
+        {
+            "bootstrap.servers": "kafka:9092",
+            "group.id": "billing",
+            "progress.topic": "billing.progress",
+        }
+    )
+    failed = FailedRecord(
+        tp=TopicPartition("orders", 3),
+        offset=43,
+        key=b"k",
+        key_hash=1,
+        is_key_known=True,
+        attempts=5,
+        is_parked=True,
+        error="ValueError: no such plane",
+        since_ms=1,
+    )
+    glimpse = Glimpse(at_ms=2, failed=(failed,), failed_count=1)
+    inside = MemberInside(config, full_metrics, lambda: BEGUN, lambda: glimpse, lambda *_: "")
+    with serving(member_routes(inside)) as server:
+        html = get(server, "/")[1]
+    options = "--bootstrap kafka:9092 --config progress.topic=billing.progress"
+    assert f"coop-consumer retry billing orders-3 43 {options}" in html
 
 
 def test_a_member_that_does_not_answer_says_so_and_shows_how_it_is() -> None:

@@ -23,6 +23,7 @@ from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import RecordState
+from coop_consumer.status.words import AHEAD
 from offsets import Meaning, TenureId
 from tests.unit.page_values import (
     HOSTILE,
@@ -126,6 +127,42 @@ def test_who_waits_for_whom_is_told_once_for_all_partitions_and_not_at_once() ->
     [release] = need.commands
     assert release.line == "coop-consumer release billing --holder gone --bootstrap kafka:9092"
     assert need.actions == ()  # a button releases one partition
+
+
+def test_a_wait_since_a_clock_that_is_ahead_is_shown_and_its_length_is_not_known() -> None:
+    def waiting(ahead_ms: int) -> GroupStatus:
+        status = group(2, 1)
+        wait = PendingHandover((WHOLE,), "m-01", "gone", TenureId("gone", 1, 1), NOW_MS + ahead_ms)
+        [only] = status.partitions
+        return replace(status, partitions=(replace(only, handovers=(wait,)),))
+
+    assert shown(waiting(500)).needs.total == 0  # clocks differ by a little
+    [need] = shown(waiting(3_600_000)).needs.shown
+    assert need.kind is NeedKind.WAITS
+    assert need.since == ""
+    assert AHEAD in need.facts
+
+
+def test_a_handler_that_runs_since_a_clock_that_is_ahead_is_shown() -> None:
+    def running(since_ms: int) -> GroupStatus:
+        status = group(2, 1)
+        [only] = status.partitions
+        holder = record(
+            7,
+            is_parked=False,
+            attempts=0,
+            error="",
+            since_ms=0,
+            standing=RecordState.RUNNING,
+            standing_since_ms=since_ms,
+        )
+        return replace(status, partitions=(replace(only, holder=holder),))
+
+    assert shown(running(NOW_MS - 5_000)).needs.total == 0
+    [need] = shown(running(NOW_MS + 3_600_000)).needs.shown
+    assert (need.kind, need.since) == (NeedKind.SLOW, "")
+    assert need.title == "The handler of orders-0@7 runs"
+    assert any(AHEAD in fact for fact in need.facts)
 
 
 def test_a_member_that_tries_one_record_a_second_is_told_once() -> None:

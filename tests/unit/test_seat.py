@@ -54,6 +54,13 @@ def test_a_port_goes_to_the_parent_and_from_it_to_the_next_process(bond: Bond) -
             assert copy.getsockname() == listener.getsockname()
 
 
+def test_the_parent_is_told_whose_process_it_is(bond: Bond) -> None:
+    bond.seat().named("a\ngroup", "b-1")
+    said = bond.parent.recv(100)
+    assert said.count(b"\n") == 1
+    assert said == b'named {"group": "a\\ngroup", "member": "b-1"}\n'
+
+
 def test_the_port_of_an_earlier_process_is_taken_once(bond: Bond) -> None:
     with listening() as listener:
         its = bond.seat(listener)

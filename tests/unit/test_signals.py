@@ -167,6 +167,41 @@ def test_a_worker_process_that_cannot_be_started_is_told_and_tried_again_once_it
     assert run.stdout.count("Trying again in 0 s") == tries
 
 
+NAMES_ITSELF = """
+import errno, json, logging, subprocess, sys
+from coop_consumer.cli import restarts, supervisor
+restarts.PAUSE_S = 0.0
+class Facts(logging.Handler):
+    def emit(self, record):
+        found = vars(record)
+        print(*(found.get(name) for name in ("event", "group", "member")), flush=True)
+logging.basicConfig(handlers=[Facts()])
+LINES = b'named {"group": "a b", "member": "b-1"}' + bytes([10]) + b"joined b-1-id" + bytes([10])
+PROGRAM = "import os; os.write({0}, {1!r}); os.kill(os.getpid(), 9)"
+steps = ["falls", "refused", "ends"]
+def run_again(orders):
+    step = steps.pop(0)
+    if step == "refused":
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+    program = PROGRAM.format(orders.socket, LINES)
+    if step == "ends":
+        program = f"import os; os.write({orders.socket}, b'left' + bytes([10]))"
+    return subprocess.Popen([sys.executable, "-c", program], pass_fds=[orders.socket])
+supervisor._run_again = run_again
+with supervisor.Supervisor() as parent:
+    parent.run()
+    parent._has_left = lambda _: False
+    parent._leave("b-1-id")
+"""
+
+
+def test_lines_of_the_parent_name_the_group_and_the_member_of_its_worker_process() -> None:
+    command = [sys.executable, "-c", NAMES_ITSELF]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    events = ["process.fell", "process.not_started", "member.not_left"]
+    assert (run.stdout.splitlines(), run.stderr) == ([f"{it} a b b-1" for it in events], "")
+
+
 HAS_IGNORED = """
 import signal
 from coop_consumer.cli.supervisor import Supervisor

@@ -101,7 +101,7 @@ class _Maker:
         self._inside = inside
         self._allows = allows
         self._version = 0
-        self._options = _words(inside.config)
+        self._options = inside.config.command_options
 
     def make(self) -> Shown:
         inside, config = self._inside, self._inside.config
@@ -163,8 +163,3 @@ def _place(request: Request) -> tuple[TopicPartition, int] | None:
     ):
         return None
     return TopicPartition(params["topic"], int(partition)), int(offset)
-
-
-def _words(config: Config) -> tuple[str, ...]:
-    """What commands need to find the group: the brokers, unless they take a login, too."""
-    return ("--bootstrap", config.bootstrap_servers)

@@ -25,7 +25,7 @@ from coop_consumer.status.model import (
     walled_warning,
 )
 from coop_consumer.status.standing import Command, RecordState, commands_for
-from coop_consumer.status.words import ago, count, percent, span, standing
+from coop_consumer.status.words import AHEAD, ago, count, is_ahead, percent, span, standing
 from offsets import Meaning
 
 if TYPE_CHECKING:
@@ -279,7 +279,9 @@ class _Finder:
             kind=kind,
             urgency=urgency,
             place=place,
-            title=title_of(kind, place),
+            title=f"The handler of {place} runs"
+            if kind is NeedKind.SLOW and self._is_ahead(since_ms)
+            else title_of(kind, place),
             facts=tuple(self._facts(partition, record, holds=holds)),
             error="" if kind is NeedKind.OVERDUE else error_shown(record.error),
             remedy=REMEDIES.get(kind, ""),
@@ -298,7 +300,8 @@ class _Finder:
             return NeedKind.PARKED, Urgency.BAD
         if record.is_overdue:
             return NeedKind.OVERDUE, Urgency.BAD
-        is_long = self._stood_ms(record.standing_since_ms) >= _SLOW_MS
+        since_ms = record.standing_since_ms
+        is_long = self._stood_ms(since_ms) >= _SLOW_MS or self._is_ahead(since_ms)
         match record.standing:
             case RecordState.HELD_BACK | RecordState.UNOWNED:
                 found = None
@@ -409,7 +412,7 @@ class _Finder:
         for (waiting, holder), waits in sorted(found.items()):
             since_ms = min((it.since_ms for _, it in waits if it.since_ms), default=0)
             waited_ms = self._stood_ms(since_ms)
-            if since_ms and waited_ms < _WAIT_MIN_MS:
+            if since_ms and waited_ms < _WAIT_MIN_MS and not self._is_ahead(since_ms):
                 continue
             yield self._wait(waiting, holder, waits, since_ms)
 
@@ -441,6 +444,7 @@ class _Finder:
             facts=(
                 where,
                 f"{name_shown(waiting)} waits, {name_shown(holder)} holds",
+                *((AHEAD,) if self._is_ahead(since_ms) else ()),
             ),
             remedy="It begins once the handlers there have ended. Release only if they do nothing "
             "more: else two handlers may run for a key.",
@@ -528,7 +532,11 @@ class _Finder:
         )
 
     def _since(self, since_ms: int) -> str:
-        return span(self.status.at_ms - since_ms) if since_ms else ""
+        is_known = since_ms and not self._is_ahead(since_ms)
+        return span(self.status.at_ms - since_ms) if is_known else ""
+
+    def _is_ahead(self, since_ms: int) -> bool:
+        return is_ahead(since_ms, self.status.at_ms)
 
     def _stood_ms(self, since_ms: int) -> int:
         return self.status.at_ms - since_ms if since_ms else 0
