@@ -36,6 +36,8 @@ from coop_consumer import Record, Worker
 from coop_consumer.broker import EmbeddedBroker
 
 MEMBERS, PARTITIONS, CUSTOMERS, PER_S, LIMIT_S = 4, 3, 40, 200, 60.0
+ENDED_AT_ONCE = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""How a process ends by a SIGTERM that it does not handle yet."""
 ALERTS = Path(__file__).parents[1] / "deploy" / "prometheus" / "alerts.yaml"
 
 
@@ -63,8 +65,15 @@ def make_topic(bootstrap: str, name: str) -> None:
 
 
 @contextmanager
-def program(log: Path, *command: str) -> Iterator[None]:
-    """Run a program for a block; what it says goes to a file. It ends by SIGTERM, in order."""
+def program(log: Path, up: str, failed: list[str], *command: str) -> Iterator[None]:
+    """Run a program for a block; what it says goes to a file. It ends by SIGTERM, in order.
+
+    Args:
+        log: The file.
+        up: What it says once it ends in order by a SIGTERM.
+        failed: Gets its name if it ended by itself with an error, or did not end in order.
+        command: Its command line.
+    """
     with log.open("w") as file:
         process = subprocess.Popen(  # noqa: S603 - our own commands
             command,
@@ -76,9 +85,14 @@ def program(log: Path, *command: str) -> Iterator[None]:
     try:
         yield
     finally:
+        was_running = process.poll() is None
         process.terminate()
-        if process.wait() not in (0, -15):
-            print(f"{command[1:4]} ended with {process.returncode}:\n{log.read_text()}")
+        code, said = process.wait(), log.read_text()
+        # A command that is not up yet ends by the signal, or says so by its exit code.
+        if code != 0 and not (was_running and code in ENDED_AT_ONCE and up not in said):
+            failed.append(log.stem)
+            how = "was ended with" if was_running else "ended by itself with"
+            print(f"{log.stem} {how} exit code {code}:\n{said}", flush=True)
 
 
 @contextmanager
@@ -117,8 +131,11 @@ def parked(page: str, group: str) -> tuple[str, dict[str, Any]]:
     raise SystemExit(f"nothing was parked within {LIMIT_S:.0f} s")
 
 
-def main(options: argparse.Namespace) -> None:
-    """Start everything, wait for the stuck key, say where to look, end everything."""
+def main(options: argparse.Namespace, failed: list[str]) -> None:
+    """Start everything, wait for the stuck key, say where to look, end everything.
+
+    `failed` gets the names of the programs that did not end in order.
+    """
     group, bootstrap = options.topic, options.bootstrap
     with ExitStack() as stack:
         if bootstrap is None:
@@ -126,19 +143,19 @@ def main(options: argparse.Namespace) -> None:
         make_topic(bootstrap, group)
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="coop-operate-")))
 
-        def start(name: str, *words: str) -> None:
+        def start(name: str, up: str, *words: str) -> None:
             command = [sys.executable, "-m", "coop_consumer.cli", *words, "--bootstrap", bootstrap]
-            stack.enter_context(program(folder / f"{name}.log", *command))
+            stack.enter_context(program(folder / f"{name}.log", up, failed, *command))
 
         members = [free_address() for _ in range(MEMBERS)]
         for number, address in enumerate(members):
             where = ("--topics", group, "--group", group, "--workers", "8", f"--ops={address}")
-            start(
-                f"member-{number}", "run", "operate:Payments", *where, "--config", "max.attempts=3"
-            )
+            words = ("run", "operate:Payments", *where, "--config", "max.attempts=3")
+            start(f"member-{number}", "generation ", *words)
         exporter, page, prometheus = free_address(), free_address(), free_address()
-        start("exporter", "exporter", group, "--address", exporter, "--every", "2")
-        start("web", "web", group, "--address", page)
+        often = ("--every", "2")
+        start("exporter", "metrics of groups at", "exporter", group, "--address", exporter, *often)
+        start("web", "groups are shown at", "web", group, "--address", page)
         if shutil.which("prometheus"):
             config = {
                 "global": {"scrape_interval": "5s"},
@@ -154,7 +171,8 @@ def main(options: argparse.Namespace) -> None:
                 f"--storage.tsdb.path={folder}/data",
                 f"--web.listen-address={prometheus}",
             )
-            stack.enter_context(program(folder / "prometheus.log", *command))
+            log, up = folder / "prometheus.log", "Server is ready"
+            stack.enter_context(program(log, up, failed, *command))
         stack.enter_context(paying(bootstrap, group))
         print(
             f"{MEMBERS} members share {PARTITIONS} partitions of {group}; now a key gets stuck",
@@ -185,6 +203,9 @@ if __name__ == "__main__":
     parser.add_argument("--topic", default="payments")
     parser.add_argument("--seconds", type=float)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started then, too
+    unclean: list[str] = []
     with suppress(KeyboardInterrupt):
-        main(parser.parse_args())
-    print("all have ended")
+        main(parser.parse_args(), unclean)
+    print("all have ended", flush=True)
+    if unclean:
+        raise SystemExit(f"not in order: {', '.join(unclean)}")

@@ -64,7 +64,8 @@ config = Config.from_dict({
 
 ## Secrets from the environment and from files
 
-Any value may have placeholders, in a dict, in a file and on the command line:
+Any value of a setting may have placeholders, in a dict, in a file and on the command line. Topics
+that are given to a command as an argument, or by `--topics`, are taken as they are:
 
 ```properties
 sasl.username=billing-${env:STAGE}

@@ -76,6 +76,10 @@ class Browser:
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
         )
 
+    def hide_scrollbars(self) -> None:
+        """Show none from now on: a picture of a whole page has nothing to scroll."""
+        self.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+
     def prefer(self, scheme: str) -> None:
         """Prefer light or dark pages."""
         feature = {"name": "prefers-color-scheme", "value": scheme}

@@ -74,6 +74,20 @@ def forget(job: Job) -> None:
     stock.delete(job.admin, job.group)
 
 
+def assert_gaps_of_a_partition_are_told(job: Job) -> None:
+    """By `gaps GROUP TOPIC-PARTITION`: all of one that is there, and no other one."""
+    place = f"{job.topic}-0"
+    told = done(called(job, "gaps", job.group, place)).splitlines()
+    assert told[:3] == [
+        f"{place}: stable {FAILED}, end {len(KEYS)}, epoch 1",
+        "  done above it  [2-4]",
+        "  left           [1-1]",
+    ]
+    refused = called(job, "gaps", job.group, f"{job.topic}-1")
+    assert refused.exit_code == ExitCode.MISSING
+    assert f"{job.topic}-1: does not exist, the topic has no other than 0." in refused.stderr
+
+
 def test_gc_clears_what_forgotten_groups_have_left_and_spares_all_others(orders: Job) -> None:
     orders.produce(KEYS)
     asleep = replace(orders, group=f"{orders.group}-asleep")
@@ -87,6 +101,7 @@ def test_gc_clears_what_forgotten_groups_have_left_and_spares_all_others(orders:
         leave_a_gap(it)
         [found] = json.loads(done(called(orders, "gaps", "--json", it.group)))["partitions"]
         assert (found["stable"], found["gap_ranges"]) == (FAILED, [[2, 4]])
+    assert_gaps_of_a_partition_are_told(orders)
     forget(orders)
     forget(once)
     with alive.running(handler=refuse("bad")) as pool:

@@ -1,7 +1,8 @@
 """Mistakes of newcomers, each with its message, its exit code, and the way on: a table.
 
 A message names what is wrong and where, and what to type. A row has a command line as it is typed,
-how it must end, what must stand in the message, and how soon it comes. A new mistake is a new row.
+how it must end, and what must stand in the message. Its kind says how soon the message must come.
+A new mistake is a new row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from coop_consumer.errors import ExitCode
 
 NOWHERE = "127.0.0.1:1"
+STEP_S = 15.0
+"""The time for one step of a command. On a busy machine its start alone may take 5 s."""
 BILLING = """
 from coop_consumer import Worker
 
@@ -59,6 +62,21 @@ class Mistake:
     says: tuple[str, ...]
     bootstrap: str | None = ""
     asks: bool = False
+
+    @property
+    def is_process(self) -> bool:
+        """Whether it is called as a process of its own, because it would stay."""
+        return self.words.startswith("run ")
+
+    @property
+    def within_s(self) -> float:
+        """How soon the command must have ended, from its start.
+
+        A command has one step to find what is wrong with its words, settings and files. It has
+        another one if it is a process of its own, which starts a second one. It has another one if
+        it asks a broker: it then waits 10 s at most for one that does not answer.
+        """
+        return STEP_S * (1 + self.is_process + self.asks)
 
 
 USAGE, MISSING, CONFLICT = ExitCode.USAGE, ExitCode.MISSING, ExitCode.CONFLICT

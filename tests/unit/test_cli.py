@@ -375,6 +375,18 @@ def test_a_text_that_is_no_address_is_told_before_anything_else(command: str, ad
     assert f"'--address': {address} is no address; write host:port" in told.stderr
 
 
+def test_a_page_without_its_extra_names_the_extra_and_asks_no_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    told = invoke("web", "billing", "--bootstrap", NOWHERE)
+
+    assert told.exit_code == ExitCode.USAGE
+    assert "pip install 'coop-consumer[web]'" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert NOWHERE not in told.stderr
+
+
 def test_a_page_whose_port_is_in_use_says_so_before_it_looks_at_a_group() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -125,3 +125,31 @@ def test_every_module_that_tests_share_has_its_line() -> None:
     lines = set(re.findall(r"^\| `([a-z_]+)` \|", CONTRIBUTING, flags=re.MULTILINE))
 
     assert lines == modules("tests/support")
+
+
+def test_every_picture_of_the_page_is_taken_by_a_script() -> None:
+    script = (ROOT / "tests" / "browser" / "pictures.py").read_text(encoding="utf-8")
+    taken = {f"page-{name}.png" for name in re.findall(r"\btake\(\"(\w+)\"", script)}
+    assert taken == {path.name for path in (ROOT / "docs" / "images").glob("page-*.png")}
+
+
+GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+TRIALS = sorted(set(re.findall(r"`(tests/[^`]+)`", GUARANTEES)))
+
+
+@pytest.mark.parametrize("trial", TRIALS)
+def test_a_trial_that_guarantees_names_is_there(trial: str) -> None:
+    path, _, name = trial.partition("::")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert re.search(rf"^def {name or 'test_'}", text, re.MULTILINE), trial
+
+
+def test_every_row_of_guarantees_names_its_trial() -> None:
+    """But for the modes, which are no failures."""
+    headers = re.findall(r"^(\|.*)\n\|---", GUARANTEES, re.MULTILINE)
+    assert sum("tried by" in it for it in headers) == len(headers) - 1 >= 6
+    rows = GUARANTEES.partition("## Processes")[2].partition("## What nobody promises")[0]
+    cells = [it.strip("| ").rpartition("|")[2] for it in rows.splitlines() if it.startswith("|")]
+    assert [
+        it for it in cells if not re.search("tests/|chaos|the simulation|tried by|---", it)
+    ] == []

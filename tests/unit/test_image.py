@@ -141,6 +141,22 @@ def test_the_unit_gives_handlers_their_time_and_leaves_to_a_person_what_needs_on
     assert given["KillMode"] == "mixed"  # the worker process gets its signal from its parent, once
 
 
+def test_the_page_makes_all_that_the_unit_needs() -> None:
+    """A unit whose working directory or file of variables is missing does not start."""
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    block = page.partition("\n## systemd\n")[2].partition("```sh\n")[2].partition("```")[0]
+    given = {name: it.replace("%i", "billing") for name, it in settings("Service").items()}
+    program, *words = given["ExecStart"].split()
+    made = re.findall(r"^install .* (\S+)$", block, re.MULTILINE)
+    assert f"{given['WorkingDirectory']}/billing.py" in made
+    assert words[words.index("--config-file") + 1] in made
+    assert f"> {given['EnvironmentFile']}\n" in block
+    assert f"{Path(program).parent}/pip install" in block
+    assert f"useradd --system --user-group {given['User']}\n" in block
+    assert given["User"] == given["Group"]
+    assert f"cp deploy/systemd/{UNIT.name} " in block
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert analyzed(tmp_path, UNIT.read_text(encoding="utf-8")) == ""

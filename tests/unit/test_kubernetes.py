@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema
 import kubernetes_validate
@@ -13,9 +18,14 @@ import yaml
 
 from coop_consumer.config import Config
 from coop_consumer.config.properties_file import read_config_file
+from coop_consumer.ops.api_routes import api_routes
+from coop_consumer.ops.metric import MetricSection
 from coop_consumer.ops.table import TABLE
+from tests.support.asking import ask, serving
 from tests.support.manifests import CUSTOM, FOLDER, Manifest, manifests
+from tests.unit.page_values import group
 from tests.unit.test_pages import refusal
+from tests.unit.test_unread_streams import OneFeed
 
 ALL = list(manifests())
 WITH_PODS = [it for it in ALL if it.pod]
@@ -152,6 +162,15 @@ def test_a_member_has_time_for_its_handlers_and_says_before_the_end_what_it_wait
 
 
 @pytest.mark.parametrize("it", MEMBERS, ids=str)
+def test_the_number_of_a_members_workers_can_change_while_it_runs(
+    it: Manifest, tmp_path: Path
+) -> None:
+    """SIGHUP has it read the file again, which `--workers` would override."""
+    assert settings_of(it, tmp_path).workers == 64
+    assert [word for word in arguments(it) if "workers" in word] == []
+
+
+@pytest.mark.parametrize("it", MEMBERS, ids=str)
 def test_a_member_has_a_budget_for_disruptions(it: Manifest) -> None:
     [budget] = [one for one in ALL if one.kind == "PodDisruptionBudget" and one.file == it.file]
     assert it in selected(budget.body["spec"]["selector"]["matchLabels"])
@@ -190,9 +209,82 @@ def test_an_autoscaler_asks_for_members_that_are_there_by_a_number_that_is_there
         (one.kind, one.name) for one in MEMBERS
     }
     text = (FOLDER / it.file).read_text(encoding="utf-8")
-    assert "coop_group_wanted_members" in text or "wanted_members" in text
     assert set(re.findall(r"\bcoop_\w+", text)) <= {row.name for row in TABLE.values()}
     assert spec.get("maxReplicaCount", spec.get("maxReplicas")) == alert_bound()
+    assert MEASURES[it.file](spec)
+
+
+def asks_prometheus(spec: dict[str, Any]) -> bool:
+    """Whether KEDA asks for the wanted members of the members' group, by a metric of groups."""
+    [trigger] = spec["triggers"]
+    found = re.fullmatch(r'max\((\w+)\{group="(\w+)"\}\)', trigger["metadata"]["query"])
+    return found is not None and is_wanted(found[1]) and found[2] == group_of_members()
+
+
+def asks_the_page(spec: dict[str, Any]) -> bool:
+    """Whether KEDA asks the page, by its Service, for a number that is there."""
+    [trigger] = spec["triggers"]
+    url = urlsplit(trigger["metadata"]["url"])
+    name, _, rest = str(url.hostname).partition(".")
+    [service] = [one for one in ALL if one.kind == "Service" and one.name == name]
+    [page] = selected(service.body["spec"]["selector"])
+    [port] = service.body["spec"]["ports"]
+    assert (url.scheme, rest) == ("http", "default.svc")
+    assert url.port == port["port"]
+    assert arguments(page)[1] == "web"
+    assert {"name": port["targetPort"], "containerPort": url.port} in page.containers[0]["ports"]
+    groups = [word for word in arguments(page)[2:] if not word.startswith("--")]
+    assert groups == [group_of_members()]
+    status = replace(group(members=4, partitions=3), group=groups[0])
+    with serving(api_routes(OneFeed(status))) as server:
+        answer = ask(server, url.path)
+    assert answer.status == HTTPStatus.OK, url.path
+    assert isinstance(json.loads(answer.text)[trigger["metadata"]["valueLocation"]], int)
+    return trigger["metadata"]["valueLocation"] == "wanted_members"
+
+
+def asks_an_adapter(spec: dict[str, Any]) -> bool:
+    """Whether the external metric is the wanted members of the members' group."""
+    [external] = [one["external"] for one in spec["metrics"]]
+    labels = external["metric"]["selector"]["matchLabels"]
+    return is_wanted(external["metric"]["name"]) and labels == {"group": group_of_members()}
+
+
+MEASURES: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "hpa.yaml": asks_an_adapter,
+    "keda-metrics-api.yaml": asks_the_page,
+    "keda-prometheus.yaml": asks_prometheus,
+}
+"""By the file of an autoscaler: whether it asks for the right number."""
+
+
+def is_wanted(metric: str) -> bool:
+    row = TABLE[metric]
+    assert "group" in row.labels
+    return row.section is MetricSection.GROUP and metric == "coop_group_wanted_members"
+
+
+def group_of_members() -> str:
+    """The group that all members join."""
+    words = {word for it in MEMBERS for word in arguments(it) if word.startswith("--group=")}
+    [named] = words
+    return named.partition("=")[2]
+
+
+def test_keda_sends_the_secret_that_the_page_asks_for() -> None:
+    [scaler] = [it for it in SCALERS if it.file == "keda-metrics-api.yaml"]
+    [trigger] = scaler.body["spec"]["triggers"]
+    [login] = [one for one in ALL if one.kind == "TriggerAuthentication"]
+    assert trigger["authenticationRef"]["name"] == login.name
+    [target] = login.body["spec"]["secretTargetRef"]
+    [page] = [it for it in WITH_PODS if arguments(it)[1] == "web"]
+    assert page.pod is not None
+    volumes = {one["name"]: one.get("secret") for one in page.pod["spec"]["volumes"]}
+    [path] = [one for one in arguments(page) if one.startswith("--token-file=")]
+    folder, _, key = path.partition("=")[2].rpartition("/")
+    [mount] = [one for one in page.containers[0]["volumeMounts"] if one["mountPath"] == folder]
+    assert (volumes[mount["name"]], key) == ({"secretName": target["name"]}, target["key"])
+    assert target["parameter"] == "token", "KEDA's name for what `bearer` sends"
 
 
 def alert_bound() -> int:

@@ -26,7 +26,7 @@ from coop_consumer.ops.health_routes import health_routes
 from coop_consumer.ops.metrics_route import metrics_route
 from coop_consumer.ops.prometheus import Exposition, MemberCollector
 from coop_consumer.ops.server import OpsServer
-from coop_consumer.ops.serving import refuse_without_packages, served
+from coop_consumer.ops.serving import refuse_without_packages, refuse_without_web, served
 from tests.support.asking import ask
 from tests.unit.full_metrics import full_metrics
 
@@ -307,8 +307,24 @@ def test_absent_packages_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> No
     assert "pip install 'coop-consumer[metrics,web]'" in text
 
 
-def test_present_packages_are_no_error() -> None:
+@pytest.mark.parametrize("absent", [("jinja2",), ("jinja2", "starlette", "uvicorn")])
+def test_a_page_without_its_extra_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, absent: tuple[str, ...]
+) -> None:
+    for name in ("prometheus_client", *absent):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ConfigError) as raised:
+        refuse_without_web("--address")
+
+    text = str(raised.value)
+    assert f"--address needs {' and '.join(absent)}, not installed here" in text
+    assert "pip install 'coop-consumer[web]'" in text
+
+
+def test_present_packages_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_without_packages("--ops")
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    refuse_without_web("--address")
 
 
 @pytest.mark.parametrize("address", ["", "9464", "localhost", "localhost:", "a:b", "h:70000"])

@@ -154,3 +154,14 @@ def test_the_hooks_before_a_commit_are_the_linters_of_make() -> None:
         (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2].partition("\n\n")[0]
     )
     assert run == {f".venv/bin/{tool}" for tool in re.findall(r"\$\(BIN\)/([\w-]+)", lint)}
+    # ruff changes files here; what mypy looks at is written out.
+    entries = {hook["entry"] for repo in hooks["repos"] for hook in repo["hooks"]}
+    typed = re.sub(r"\$\(addprefix --package ,\$\(PACKAGES\)\)", _packages(), lint)
+    assert {it for it in entries if "mypy" in it} == {
+        line.replace("$(BIN)", ".venv/bin") for line in typed.split("\n\t") if "mypy" in line
+    }
+
+
+def _packages() -> str:
+    [names] = re.findall(r"^PACKAGES [:?]?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return " ".join(f"--package {name}" for name in names.split())
