@@ -9,7 +9,9 @@ pair the ratio counts, and of all ratios the median:
     cpu_ratio   of each of these: CPU seconds of the member, which other programs disturb less
     tracing     microseconds of CPU that a record takes more with tracing=on: of the span alone
                 (`spans`), and of a member under noop, whose threads also disturb each other more
-    partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes
+    partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes;
+                how long probes take meanwhile
+    json_line   microseconds of CPU that a line of the log takes as JSON, and as text
 
 Runs of `noop` last some seconds only. So they are scraped each second: five times as often as
 Prometheus does it by default here.
@@ -18,6 +20,7 @@ Prometheus does it by default here.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -37,6 +40,8 @@ from benchmarks.machine import conditions
 from benchmarks.spans import PARENT, alone_us
 from benchmarks.stops import percentile
 from benchmarks.systems import OURS, SAMPLED, UNSAMPLED, WATCHED
+from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.json_lines import JsonLines
 
 ADDRESS = "BENCH_OPS"
 """The variable that says where a watched member answers."""
@@ -45,6 +50,7 @@ NOOP_RECORDS, PARTITIONS, MANY_RECORDS = 2_000_000, 200, 3_000_000
 TRACED_RECORDS = 300_000
 EVERY_S, EVERY_MANY_S = 1.0, 0.05
 ANSWER_S = 10.0
+TEXT, _LINES = "%(asctime)s %(levelname)s %(name)s: %(message)s", 20_000
 
 
 @dataclass(slots=True)
@@ -64,29 +70,38 @@ class Scrapes:
 def scraping(every_s: float) -> Iterator[Scrapes]:
     """Have the members of the block answer at a free port, and scrape it meanwhile."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+        os.environ[ADDRESS] = f"127.0.0.1:{free.getsockname()[1]}"
+    try:
+        with asking("/metrics", every_s) as found:
+            yield found
+    finally:
+        del os.environ[ADDRESS]
+
+
+@contextmanager
+def asking(path: str, every_s: float) -> Iterator[Scrapes]:
+    """Ask the members of the block for this, too."""
+    address = os.environ[ADDRESS]
     found, ending = Scrapes(), threading.Event()
 
-    def scrape() -> None:
+    def ask() -> None:
         while not ending.wait(every_s):
             begun_s = time.monotonic()
             try:
-                with urlopen(f"http://{address}/metrics", timeout=ANSWER_S) as answer:
+                with urlopen(f"http://{address}{path}", timeout=ANSWER_S) as answer:
                     size = len(answer.read())
-            except (URLError, ConnectionError):  # it has not begun, or has ended
+            except (URLError, ConnectionError):  # it has not begun, is not ready, or has ended
                 continue
             found.took_ms.append(1_000 * (time.monotonic() - begun_s))
             found.bytes = max(found.bytes, size)
 
-    os.environ[ADDRESS] = address
-    thread = threading.Thread(target=scrape, daemon=True)
+    thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     try:
         yield found
     finally:
         ending.set()
         thread.join()
-        del os.environ[ADDRESS]
 
 
 def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
@@ -100,6 +115,9 @@ def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
     rows["tracing"] = _tracing(broker, runs)
     if not as_json:
         print("tracing", rows["tracing"], flush=True)
+    rows["json_line"] = _lines(runs)
+    if not as_json:
+        print("json_line", rows["json_line"], flush=True)
     rows["partitions"] = _many_partitions(broker)
     if as_json:
         print(json.dumps({"case": "ops", "runs": runs, **rows, "conditions": conditions()}))
@@ -162,6 +180,25 @@ def _tracing(broker: Broker, runs: int) -> dict[str, object]:
     return found
 
 
+def _lines(runs: int) -> dict[str, float]:
+    """What a line of the log takes in each format, formatted and not written."""
+    return {
+        f"{name}_us": round(median(_line_us(formatter) for _ in range(runs)), 1)
+        for name, formatter in (("json", JsonLines()), ("text", logging.Formatter(TEXT)))
+    }
+
+
+def _line_us(formatter: logging.Formatter) -> float:
+    extra = LogEvent.RECORD_PARKED.extra(group="billing", member="m1", offset=43, key="customer-7")
+    begun_s = time.thread_time()
+    for number in range(_LINES):
+        told, arguments = "orders-1@%d: is parked", (number,)
+        record = logging.LogRecord("coop_consumer", logging.WARNING, "", 0, told, arguments, None)
+        record.__dict__.update(extra)
+        formatter.format(record)
+    return 1e6 * (time.thread_time() - begun_s) / _LINES
+
+
 def _figure(name: str, found: Figures) -> float:
     """What is compared: records a second, seconds, or a latency."""
     if name == "noop":
@@ -179,11 +216,22 @@ def _many_partitions(broker: Broker) -> dict[str, object]:
     with scraping(EVERY_MANY_S) as seen:
         run = run_once(broker, case, WATCHED, topic, seed=0)
     found = figures(case, run)
+    # Probes by themselves: a scrape a second beside them, and the same load.
+    with (
+        scraping(EVERY_S),
+        asking("/livez", EVERY_MANY_S) as alive,
+        asking("/readyz", EVERY_MANY_S) as ready,
+    ):
+        run_once(broker, case, WATCHED, topic, seed=1)
+    probes_ms = alive.took_ms + ready.took_ms
     return {
         "scrapes": len(seen.took_ms),
         "median_ms": round(median(seen.took_ms), 1),
         "p99_ms": round(percentile(seen.took_ms, 0.99), 1),
         "max_ms": round(max(seen.took_ms), 1),
         "bytes": seen.bytes,
+        "probes": len(probes_ms),
+        "probes_median_ms": round(median(probes_ms), 1),
+        "probes_p99_ms": round(percentile(probes_ms, 0.99), 1),
         "records_per_s": round(found.records / found.seconds),
     }

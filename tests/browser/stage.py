@@ -48,6 +48,7 @@ class Stage:
     Attributes:
         broker: Its broker, to be stopped.
         page: The address of the page: `http://HOST:PORT`.
+        web: The process that serves it.
         token: What opens it.
         alone: The process of the member `ALONE`, to be killed.
         failing: While this file is there, records whose value is `fail` do.
@@ -55,6 +56,7 @@ class Stage:
 
     broker: EmbeddedBroker
     page: str
+    web: subprocess.Popen[str]
     token: str
     alone: subprocess.Popen[bytes]
     failing: Path
@@ -73,8 +75,8 @@ class Stage:
 
 
 @contextmanager
-def staged(folder: Path) -> Iterator[Stage]:
-    """A stage for the length of a block."""
+def staged(folder: Path, every_s: float = 0.5) -> Iterator[Stage]:
+    """A stage for the length of a block, at which `web` looks so often."""
     with own_broker(config={"group.initial.rebalance.delay.ms": "0"}) as broker:
         bootstrap = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -85,9 +87,9 @@ def staged(folder: Path) -> Iterator[Stage]:
             _members(bootstrap, failing, TOGETHER),
             _members(bootstrap, failing, (ALONE,)) as alone,
             _load(bootstrap),
-            _web(bootstrap, token) as page,
+            _web(bootstrap, token, every_s) as (web, page),
         ):
-            yield Stage(broker, page, token.read_text(), alone, failing)
+            yield Stage(broker, page, web, token.read_text(), alone, failing)
 
 
 @contextmanager
@@ -139,8 +141,11 @@ def _load(bootstrap: str) -> Iterator[None]:
 
 
 @contextmanager
-def _web(bootstrap: str, token: Path) -> Iterator[str]:
-    words = ["web", GROUP, "--bootstrap", bootstrap, "--address", "127.0.0.1:0", "--every", "0.5"]
+def _web(
+    bootstrap: str, token: Path, every_s: float
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    words = ["web", GROUP, "--bootstrap", bootstrap, "--address", "127.0.0.1:0"]
+    words += ["--every", str(every_s)]
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "coop_consumer.cli", *words),
@@ -159,7 +164,7 @@ def _web(bootstrap: str, token: Path) -> Iterator[str]:
     try:
         assert found.wait(WAIT_S), "the page was not served"
         assert page, "`web` has ended"
-        yield page[0]
+        yield process, page[0]
         process.terminate()
         assert process.wait(WAIT_S) == 0
     finally:
