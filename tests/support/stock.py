@@ -248,7 +248,8 @@ def wait_until_decided(admin: AdminClient, topic: str) -> None:
 
     def end(isolation: IsolationLevel) -> int:
         asked = admin.list_offsets({place: LATEST}, isolation_level=isolation)
-        return asked[place].result(ANSWER_TIMEOUT_S).offset
+        found: int = asked[place].result(ANSWER_TIMEOUT_S).offset
+        return found
 
     eventually(lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED))
 
