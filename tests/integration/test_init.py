@@ -84,6 +84,8 @@ def test_the_rights_that_init_lists_are_enough_for_all_that_a_group_does(
         job.wait_for_lag(0)
         shown = json.loads(done(called(job.settings, "status", job.group, "--json")))
         assert shown["partitions"][0]["stable"] == 4
+        for command in ("scale", "gaps"):
+            done(called(job.settings, command, job.group, "--json"))
     assert "may not" not in caplog.text
     letters = visible(job, f"{job.topic}.dlq")
     assert [it.key() for it in letters] == [b"bad"]

@@ -336,6 +336,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+ACLS = "--add --allow-principal User:ann --operation "
 SECURED = [
     Mistake(
         "a wrong password", "topic list --config-file wrong.properties", ExitCode.UNAUTHORIZED,
@@ -350,18 +351,18 @@ SECURED = [
     Mistake(
         "no right to see the topic",
         RUN_ALONE + " --config-file ann.properties", ExitCode.UNAUTHORIZED,
-        ("topic {topic}: user ann may not read", "Grant read on topic {topic}"),
+        ("topic {topic}: user ann may not read", "Grant read on topic {topic}", ACLS + "Read --topic {topic}"),
         asks=True,
     ),
     Mistake(
         "no right to read", "read {topic} --config-file ann.properties", ExitCode.UNAUTHORIZED,
-        ("topic {topic}: user ann may not read", "Grant read on topic {topic}"),
+        ("topic {topic}: user ann may not read", "Grant read on topic {topic}", ACLS + "Read --topic {topic}"),
         asks=True,
     ),
     Mistake(
         "no right to write", "send {topic} --value a --config-file ann.properties",
         ExitCode.UNAUTHORIZED,
-        ("topic {topic}: user ann may not write", "Grant write on topic {topic}"),
+        ("topic {topic}: user ann may not write", "Grant write on topic {topic}", ACLS + "Write --topic {topic}"),
         asks=True,
     ),
 ]  # fmt: skip
