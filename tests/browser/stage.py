@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import threading
@@ -51,6 +52,7 @@ class Stage:
         web: The process that serves it.
         token: What opens it.
         alone: The process of the member `ALONE`, to be killed.
+        member: The address of that member's own page.
         failing: While this file is there, records whose value is `fail` do.
     """
 
@@ -59,6 +61,7 @@ class Stage:
     web: subprocess.Popen[str]
     token: str
     alone: subprocess.Popen[bytes]
+    member: str
     failing: Path
 
     def park(self, *keys: bytes) -> None:
@@ -81,23 +84,25 @@ def staged(folder: Path, every_s: float = 0.5) -> Iterator[Stage]:
         bootstrap = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(WAIT_S)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            own = f"127.0.0.1:{free.getsockname()[1]}"
         token, failing = folder / "token", folder / "failing"
         token.write_text(secrets.token_urlsafe(32))
         with (
             _members(bootstrap, failing, TOGETHER),
-            _members(bootstrap, failing, (ALONE,)) as alone,
+            _members(bootstrap, failing, (ALONE,), {"ops.address": own}) as alone,
             _load(bootstrap),
             _web(bootstrap, token, every_s) as (web, page),
         ):
-            yield Stage(broker, page, web, token.read_text(), alone, failing)
+            yield Stage(broker, page, web, token.read_text(), alone, f"http://{own}", failing)
 
 
 @contextmanager
 def _members(
-    bootstrap: str, failing: Path, names: Sequence[str]
+    bootstrap: str, failing: Path, names: Sequence[str], own: Mapping[str, object] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     plan = {
-        "settings": {**_SETTINGS, "bootstrap.servers": bootstrap, "group.id": GROUP},
+        "settings": {**_SETTINGS, "bootstrap.servers": bootstrap, "group.id": GROUP, **(own or {})},
         "topic": TOPIC,
         "names": names,
         "failing": str(failing),

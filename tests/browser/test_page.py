@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from coop_consumer.ops.page.rendering import GROUP_SECTIONS
 from tests.browser.chrome import Browser, browsing
 from tests.browser.members import TROUBLE
 from tests.browser.stage import ALONE, EVIL, GROUP, NO_UTF8, PARTITIONS, TOGETHER, Stage
@@ -194,8 +195,8 @@ def test_without_javascript_it_can_be_read_and_done(stage: Stage, browser: Brows
         browser.open(f"{stage.page}/group/{GROUP}")
         assert names(owners(browser)) == {*TOGETHER, ALONE}
         assert "customer-15" in needs(browser)
-        for section in ("needs", "picture", "partitions", "members", "scale"):
-            assert browser.shows(f"#{section}")
+        for section, name in GROUP_SECTIONS:
+            assert not name or browser.texts(f"#{section}") != [""], name
         stage.mend()
         browser.click(f"{need} {RETRY}")
         browser.click("#confirm button.act")
@@ -243,6 +244,23 @@ def test_another_site_may_link_here_and_cannot_act_in_a_browser_that_has_signed_
         eventually(lambda: "another site" in " ".join(signed_in.texts("body")))
     assert any("403" in it for it in signed_in.errors())
     signed_in.fetched()
+
+
+def test_the_page_of_a_member_leads_to_its_group(stage: Stage, signed_in: Browser) -> None:
+    signed_in.open(stage.member)
+    signed_in.see("#running")
+    try:
+        for width in WIDTHS:
+            signed_in.resize(width)
+            assert signed_in.overflow <= 0, f"{width} px"
+    finally:
+        signed_in.resize(1_440)
+    assert signed_in.violations() == []
+    signed_in.tab_to(f"a[href='/group/{GROUP}']")
+    signed_in.press(Keys.ENTER)
+    eventually(lambda: names(owners(signed_in)) == {*TOGETHER, ALONE})
+    assert signed_in.errors() == []
+    assert all(it.startswith((stage.member, "data:")) for it in signed_in.fetched())
 
 
 def test_a_member_that_is_killed_leaves_its_keys_to_the_others(

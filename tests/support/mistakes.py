@@ -351,18 +351,21 @@ SECURED = [
     Mistake(
         "no right to see the topic",
         RUN_ALONE + " --config-file ann.properties", ExitCode.UNAUTHORIZED,
-        ("topic {topic}: user ann may not read", "Grant read on topic {topic}", ACLS + "Read --topic {topic}"),
+        ("topic {topic}: user ann may not read", "Grant read on topic {topic}",
+         ACLS + "Read --topic {topic}"),
         asks=True,
     ),
     Mistake(
         "no right to read", "read {topic} --config-file ann.properties", ExitCode.UNAUTHORIZED,
-        ("topic {topic}: user ann may not read", "Grant read on topic {topic}", ACLS + "Read --topic {topic}"),
+        ("topic {topic}: user ann may not read", "Grant read on topic {topic}",
+         ACLS + "Read --topic {topic}"),
         asks=True,
     ),
     Mistake(
         "no right to write", "send {topic} --value a --config-file ann.properties",
         ExitCode.UNAUTHORIZED,
-        ("topic {topic}: user ann may not write", "Grant write on topic {topic}", ACLS + "Write --topic {topic}"),
+        ("topic {topic}: user ann may not write", "Grant write on topic {topic}",
+         ACLS + "Write --topic {topic}"),
         asks=True,
     ),
 ]  # fmt: skip
