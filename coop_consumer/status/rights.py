@@ -201,7 +201,7 @@ def _object_name(name: str) -> str:
     """A name that Kubernetes takes, and no other topic's object has.
 
     >>> _object_name("orders"), _object_name("Orders_eu")
-    ('orders', 'orders-eu-97eb9a81')
+    ('orders', 'orders-eu-71abd3ad')
     """
     if _is_object_name(name):
         return name
