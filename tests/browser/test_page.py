@@ -195,8 +195,8 @@ def test_without_javascript_it_can_be_read_and_done(stage: Stage, browser: Brows
         browser.open(f"{stage.page}/group/{GROUP}")
         assert names(owners(browser)) == {*TOGETHER, ALONE}
         assert "customer-15" in needs(browser)
-        for section, name in GROUP_SECTIONS:
-            assert not name or browser.texts(f"#{section}") != [""], name
+        empty = {it for it, name in GROUP_SECTIONS if name and browser.texts(f"#{it}") == [""]}
+        assert empty <= {"policies", "keys"}, "nothing is forbidden, and members report keys late"
         stage.mend()
         browser.click(f"{need} {RETRY}")
         browser.click("#confirm button.act")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from tests.support.brokers import MakeTopic
 from tests.support.called import done
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
+from tests.support.readable import is_readable
 from tests.support.rights import grant
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic, remove_below
 
@@ -441,7 +441,7 @@ def _has_line(call: Call, name: str, reading: subprocess.Popen[str]) -> bool:
     """Send one more record; whether the reader has printed anything yet."""
     assert reading.stdout is not None
     done(call("send", name, "--value", "more"))
-    return bool(select.select([reading.stdout], [], [], 0.2)[0])
+    return is_readable(reading.stdout, 0.2)
 
 
 @pytest.mark.parametrize(

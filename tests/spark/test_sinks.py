@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from streams_adapter.sinks.marks import BatchPlan
 from streams_adapter.sinks.protocol import Sink as SinkOfTasks
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
+from tests.support.readable import is_readable
 from tests.support.stock import produce, records_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
@@ -214,7 +214,7 @@ class Gate:
     def wait(self, driver: subprocess.Popen[bytes]) -> int:
         """For a batch to be written; its number."""
         for _ in range(int(3 * WAIT_S)):
-            if select.select([self._told], [], [], 1.0)[0]:
+            if is_readable(self._told, 1.0):
                 return int(os.read(self._told, 100))
             assert driver.poll() is None, "the driver has ended"
         raise TimeoutError("no batch was written")

@@ -7,7 +7,6 @@ import errno
 import io
 import multiprocessing
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from coop_consumer.executors.children import Children
 from coop_consumer.executors.processes import CHUNK_S
 from coop_consumer.executors.workplace import ChildDiedError
 from tests.support.crew import WAIT_S, Crew, Script
+from tests.support.readable import is_readable
 from tests.unit.core_member import T0, TableMember
 
 PARKS = {"on_failure": "park", "max_attempts": 1}
@@ -495,7 +495,7 @@ def test_children_end_with_a_parent_that_is_killed() -> None:
         parent.kill()
     assert len(children) == 2
     for child in children:
-        assert select.select([child], [], [], WAIT_S)[0], "it lives on"
+        assert is_readable(child, WAIT_S), "it lives on"
         os.close(child)
 
 
