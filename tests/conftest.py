@@ -6,6 +6,7 @@ A broker is started once a session, and only if a test asks for it (see
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from hypothesis import settings
 
+from coop_consumer.cli.log import StderrHandler
 from tests.support.brokers import ChosenBroker, MakeBroker, MakeTopic, own_broker, running_broker
 from tests.support.sharing import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
@@ -34,6 +36,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """Undo what a command of this process has set up."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
+        root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

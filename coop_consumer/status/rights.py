@@ -205,8 +205,9 @@ def _object_name(name: str) -> str:
     """
     if _is_object_name(name):
         return name
+    mark = f"-{sha256(name.encode()).hexdigest()[:8]}"
     words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    return f"{words}-{sha256(name.encode()).hexdigest()[:8]}".strip("-")[-_NAME_BYTES_MAX:]
+    return (words[: _NAME_BYTES_MAX - len(mark)] + mark).strip("-")
 
 
 def _is_object_name(name: str) -> bool:

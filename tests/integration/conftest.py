@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
-from coop_consumer.cli.log import StderrHandler
 from tests.support.brokers import MakeTopic, own_broker
 from tests.support.certificates import make_security
 from tests.support.command import Command
@@ -29,17 +27,6 @@ def job(bootstrap: str, admin: AdminClient, topic: MakeTopic, group_id: str) -> 
         return Job({"bootstrap.servers": bootstrap}, admin, group_id, name, partitions, settings)
 
     return make
-
-
-@pytest.fixture
-def logging_as_it_was() -> Iterator[None]:
-    """Undo what a command of this process has set up."""
-    root = logging.getLogger()
-    level = root.level
-    yield
-    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from coop_consumer.broker import DetachedBroker, running_detached
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.decide import _Choice
-from coop_consumer.cli.log import StderrHandler
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.run import OPS_ADDRESS, run
 from coop_consumer.cli.worker import load_worker
@@ -40,18 +39,15 @@ START = "coop-consumer broker start"
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
+pytestmark = pytest.mark.usefixtures("logging_as_it_was")
+
+
 @pytest.fixture(autouse=True)
-def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No setting from outside, a folder to import from, and logging as it was."""
+def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting from outside, and a folder to import from."""
     monkeypatch.delenv("COOP_BOOTSTRAP", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    root = logging.getLogger()
-    level = root.level
-    yield
-    for handler in [h for h in root.handlers if isinstance(h, StderrHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
 
 
 def invoke(*arguments: str) -> Result:

@@ -128,6 +128,7 @@ def test_strimzi_has_no_user_of_a_name_that_kubernetes_does_not_take(principal: 
         ("__individual_commit_offsets", "individual-commit-offsets-0474c98d"),
         ("orders_a", "orders-a-1435548d"),
         ("orders-a", "orders-a"),
+        ("A" + 122 * "ab" + "_eu", "a" + 121 * "ab" + "a-8ea66a44"),
         ("a..b", "a-b-f62b4241"),
         ("___", "bda25155"),
     ],

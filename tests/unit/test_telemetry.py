@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 import threading
@@ -30,7 +29,6 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from coop_consumer import Worker, WorkerPool
 from coop_consumer.cli.app import app
-from coop_consumer.cli.log import StderrHandler
 from coop_consumer.config import Config
 from coop_consumer.core.outputs import Outputs
 from coop_consumer.errors import ConfigError, ExitCode
@@ -182,17 +180,6 @@ def test_a_pool_makes_them_once_its_worker_is_set_up(
     with pytest.raises(EOFError):
         pool.start()
     assert made == [False, is_on]
-
-
-@pytest.fixture
-def logging_as_it_was() -> Iterator[None]:
-    """Undo what a command of this process has set up."""
-    root = logging.getLogger()
-    level = root.level
-    yield
-    for handler in [it for it in root.handlers if isinstance(it, StderrHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
 
 
 @pytest.mark.usefixtures("logging_as_it_was")
