@@ -89,6 +89,9 @@ class Shut:
     def __getitem__(self, _: object) -> NoReturn:
         raise misuse(*self._told)
 
+    def __len__(self) -> NoReturn:
+        raise misuse(*self._told)
+
     def __enter__(self) -> NoReturn:
         raise misuse(*self._told)
 

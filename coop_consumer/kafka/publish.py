@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Place
@@ -99,10 +99,10 @@ class Publisher:
         self._failure: CoopConsumerError | None = None
         self._delivered = self._reports()
         self._unserved = 0
-        self._is_fork = False
+        self._is_fork = self._is_closed = False
         forks.watch(self)
         try:
-            _retried(self._producer.init_transactions, patience_s)
+            _retried(self._init_transactions, patience_s)
         except KafkaException as error:
             refusal = self._not_served(own, settings, error.args[0])
             self.close()
@@ -110,6 +110,13 @@ class Publisher:
         except BaseException:
             self.close()
             raise
+
+    # Not the Producer's own methods: whoever keeps a frame with one of them keeps the Producer.
+    def _init_transactions(self, timeout_s: float) -> None:
+        self._producer.init_transactions(timeout_s)
+
+    def _commit_transaction(self, timeout_s: float) -> None:
+        self._producer.commit_transaction(timeout_s)
 
     def _not_served(
         self, config: Config, settings: dict[str, Any], error: KafkaError
@@ -154,9 +161,11 @@ class Publisher:
         self._retried(lambda _: self._producer.begin_transaction())
         try:
             yield self
-            self._retried(self._producer.commit_transaction)
+            self._retried(self._commit_transaction)
+        except PublisherFencedError:  # nothing of it is open any more
+            raise
         except BaseException:
-            if self._is_fork:
+            if self._is_fork or self._is_closed:
                 raise
             with suppress(KafkaException):  # of a producer that is fenced, or broken otherwise
                 self._producer.abort_transaction(_CALL_S)
@@ -293,12 +302,16 @@ class Publisher:
 
     def close(self) -> None:
         """Close both clients; an open transaction is aborted."""
-        if self._is_fork:
+        if self._is_fork or self._is_closed:
             return
+        self._is_closed = True
         self._consumer.close()
         with suppress(KafkaException):  # of one that is fenced
             self._producer.purge()
             self._producer.flush(0)
+        # confluent-kafka 2.16 never lets go of an exception that is being handled while a call of
+        # a transaction fails, nor do its frames of this publisher: they must not keep the clients.
+        self._producer = self._consumer = _Closed(self.name)
 
     def __enter__(self) -> Self:
         """Return the publisher: it is ready."""
@@ -307,6 +320,19 @@ class Publisher:
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
+
+
+class _Closed:
+    """In place of the clients of a closed publisher."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, _: str) -> NoReturn:
+        raise MisuseError(f"publisher {self._name}", "it is closed", "Make a new one")
+
+    def __len__(self) -> NoReturn:
+        raise MisuseError(f"publisher {self._name}", "it is closed", "Make a new one")
 
 
 def marks_of(

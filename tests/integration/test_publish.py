@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.errors import PublisherFencedError, RecordTooLargeError
+from coop_consumer.errors import MisuseError, PublisherFencedError, RecordTooLargeError
 from coop_consumer.kafka.own_topics import for_batches_of
 from coop_consumer.kafka.publish import Publisher, marks_of
 from coop_consumer.kafka.topics import Topics
@@ -108,6 +109,36 @@ def test_a_refused_record_voids_all_and_is_named(
             publisher.write(name, b"small")
             publisher.write(name, b"x" * 2_000)
         assert values(name) == []
+
+
+def clients() -> set[int]:
+    gc.collect()
+    return {id(it) for it in gc.get_objects() if isinstance(it, Producer | Consumer)}
+
+
+@pytest.mark.parametrize("end", ["fenced", "abandoned"])
+def test_a_closed_publisher_keeps_no_client_whatever_its_errors_are_kept_by(
+    config: Config, topic: MakeTopic, group_id: str, end: str
+) -> None:
+    """confluent-kafka keeps exceptions for ever, and they keep the frames of calls that failed."""
+    name, before = topic(), clients()
+    ends = pytest.raises((PublisherFencedError, ZeroDivisionError))
+    with ends, Publisher(config, group_id) as it:
+        with it.transaction():
+            it.write(name, b"a")
+            it.send()
+        with it.transaction():
+            it.write(name, b"b")
+            it.send()
+            Publisher(config, group_id).close()
+            if end == "abandoned":
+                1 / 0  # noqa: B018
+    assert clients() <= before
+    with pytest.raises(MisuseError, match="is closed"), it.transaction():
+        raise AssertionError
+    with pytest.raises(MisuseError, match="is closed"):
+        it.send()
+    it.close()
 
 
 def test_small_records_go_in_batches_that_a_small_topic_takes(

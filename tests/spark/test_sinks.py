@@ -205,6 +205,7 @@ class Gate:
     def __init__(self, path: Path) -> None:
         path.mkdir()
         self.path = path
+        self._reached, self._left = -1, -1  # batches
         for name in ("told", "leave"):
             os.mkfifo(path / name)
         self._told, self._leave = (
@@ -212,15 +213,19 @@ class Gate:
         )
 
     def wait(self, driver: subprocess.Popen[bytes]) -> int:
-        """For a batch to be written; its number."""
+        """For a batch to be written; its number. One that had leave has it again."""
         for _ in range(int(3 * WAIT_S)):
             if is_readable(self._told, 1.0):
-                return int(os.read(self._told, 100))
+                self._reached = int(os.read(self._told, 100))
+                if self._reached != self._left:
+                    return self._reached
+                self.let_go()  # its query ended before it was committed, and began again
             assert driver.poll() is None, "the driver has ended"
         raise TimeoutError("no batch was written")
 
     def let_go(self) -> None:
         """Let Spark commit it."""
+        self._left = self._reached
         os.write(self._leave, b"\n")
 
     @property

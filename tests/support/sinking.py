@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -97,12 +99,24 @@ def main(order: dict[str, Any]) -> None:
     name, gate = by_function
     config = {"bootstrap.servers": order["bootstrap"]}
     write = kafka_writer(config, name, name=name, writers=order["writers"])
-    first = stream(gate).foreachBatch(held(write, Path(gate))).start()
+    first = stream(gate).foreachBatch(held(write, Path(gate)))
     name, gate = by_format
     options = {"kafka.bootstrap.servers": order["bootstrap"], "topic": name, "name": name}
-    second = stream(gate).format("held").options(**options, gate=gate).start()
-    for query in (first, second):
-        query.awaitTermination()
+    second = stream(gate).format("held").options(**options, gate=gate)
+    running = {first.start(): first, second.start(): second}
+    while running:
+        with suppress(StreamingQueryException):
+            spark.streams.awaitAnyTermination()
+        spark.streams.resetTerminated()
+        for query in [it for it in running if not it.isActive]:
+            writer, failure = running.pop(query), query.exception()
+            if failure is None:
+                continue
+            # Spark waits 10 s, and not longer, for a process that it has begun. On a busy machine
+            # that is short: the query ends, and whoever runs it in production begins it again.
+            if "failed to connect back" not in str(failure):
+                raise failure
+            running[writer.start()] = writer
 
 
 def held(write: Callable[[DataFrame, int], None], gate: Path) -> Callable[[DataFrame, int], None]:
