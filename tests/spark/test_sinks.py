@@ -34,6 +34,7 @@ from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.readable import is_readable
 from tests.support.stock import produce, records_of
+from tests.support.streaming import run_to_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -366,7 +367,7 @@ def test_a_stream_of_any_rows_has_a_topic_cleaned(
     ready = query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     for outputs in (clean[:30], clean[20:]):
         write_outputs(bootstrap, source, outputs)
-        assert ready.start().awaitTermination(WAIT_S)
+        run_to_end(ready, WAIT_S)
     assert origins(read(target)) == clean
     [found] = cleanup(spark, config, source, target)
     assert found.read == 0, "the streams have been there"

@@ -30,6 +30,7 @@ from tests.support.journal import WAIT_S, lost, out_of_order, repeated
 from tests.support.noting import NotingWriter, is_ours, jvm_of, noted
 from tests.support.sinking import HeldSink
 from tests.support.stock import eventually, keys_of
+from tests.support.streaming import run_to_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -63,11 +64,13 @@ class Stream:
 
     def run(self, **options: object) -> None:
         """Read what is there now."""
-        query = self.start(**options)
-        assert query.awaitTermination(2 * WAIT_S)
+        run_to_end(self._once(options), 2 * WAIT_S)
 
     def start(self, **options: object) -> StreamingQuery:
-        return self._writer(options).trigger(availableNow=True).start()
+        return self._once(options).start()
+
+    def _once(self, options: dict[str, object]) -> DataStreamWriter:
+        return self._writer(options).trigger(availableNow=True)
 
     @contextmanager
     def running(self, **options: object) -> Iterator[StreamingQuery]:
@@ -436,7 +439,7 @@ def test_a_stream_adds_nothing_to_the_environment_that_streams_share(
     orders.produce(keys_of(10, 5))
     stream = spark.readStream.format("held").options(**options_of(orders, {})).load()
     to_nowhere = stream.writeStream.format("noop").trigger(availableNow=True)
-    assert to_nowhere.option("checkpointLocation", str(tmp_path)).start().awaitTermination(WAIT_S)
+    run_to_end(to_nowhere.option("checkpointLocation", str(tmp_path)), WAIT_S)
     assert names() == before
     assert "SPARK_LOCAL_DIRS" not in spark.sparkContext.environment
 

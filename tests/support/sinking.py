@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from streams_adapter import KeyRangeSource, kafka_writer, register
 from streams_adapter.sinks import SinkOptions, StreamWriter
 from tests.support import jvm
+from tests.support.streaming import was_too_slow
 
 
 class HeldWriter(StreamWriter):
@@ -112,9 +113,7 @@ def main(order: dict[str, Any]) -> None:
             writer, failure = running.pop(query), query.exception()
             if failure is None:
                 continue
-            # Spark waits 10 s, and not longer, for a process that it has begun. On a busy machine
-            # that is short: the query ends, and whoever runs it in production begins it again.
-            if "failed to connect back" not in str(failure):
+            if not was_too_slow(failure):
                 raise failure
             running[writer.start()] = writer
 
