@@ -99,7 +99,7 @@ class Publisher:
         self._failure: CoopConsumerError | None = None
         self._delivered = self._reports()
         self._unserved = 0
-        self._is_fork = self._is_closed = False
+        self._is_fork = self._is_closed = self._is_fenced = False
         forks.watch(self)
         try:
             _retried(self._init_transactions, patience_s)
@@ -162,13 +162,10 @@ class Publisher:
         try:
             yield self
             self._retried(self._commit_transaction)
-        except PublisherFencedError:  # nothing of it is open any more
-            raise
         except BaseException:
-            if self._is_fork or self._is_closed:
-                raise
-            with suppress(KafkaException):  # of a producer that is fenced, or broken otherwise
-                self._producer.abort_transaction(_CALL_S)
+            if not (self._is_fork or self._is_closed or self._is_fenced):
+                with suppress(KafkaException):  # of a producer that is broken
+                    self._producer.abort_transaction(_CALL_S)
             raise
 
     def write(
@@ -288,6 +285,7 @@ class Publisher:
 
     def _reason(self, error: KafkaError, where: str) -> CoopConsumerError:
         if error.code() in _FENCED:
+            self._is_fenced = True
             return PublisherFencedError(self.name, error.str())
         if error.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
             return MisuseError(
@@ -306,9 +304,10 @@ class Publisher:
             return
         self._is_closed = True
         self._consumer.close()
-        with suppress(KafkaException):  # of one that is fenced
-            self._producer.purge()
-            self._producer.flush(0)
+        if not self._is_fenced:
+            with suppress(KafkaException):  # of one that is broken
+                self._producer.purge()
+                self._producer.flush(0)
         # confluent-kafka 2.16 never lets go of an exception that is being handled while a call of
         # a transaction fails, nor do its frames of this publisher: they must not keep the clients.
         self._producer = self._consumer = _Closed(self.name)

@@ -198,16 +198,20 @@ class LogThread:
         try:
             found = self._replica.append(records)
         except (RecordTooLargeError, RecordRefusedError) as error:
-            if len(shared) > 1:  # it is the fault of one of them
-                for it in shared:
-                    self._append([AskedAppend(it.records, None, it.answer)])
-            else:
+            if len(shared) == 1:
                 shared[0].answer.set_exception(error)
+                return
         except Exception as error:  # noqa: BLE001 - it goes to whoever has asked
             for it in shared:
                 it.answer.set_exception(_without_id(error))
+            return
         else:
             self._answer_appends(shared, found)
+            return
+        # It is the fault of one of them. Not in the handler above: confluent-kafka never lets go of
+        # an exception that is being handled while a call of a transaction fails.
+        for it in shared:
+            self._append([AskedAppend(it.records, None, it.answer)])
 
     def _is_allowed(self, asked: AskedAppend, check: Check) -> bool:
         """Ask the check; answers for it, unless its records may be appended."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.patterns import (
@@ -20,6 +21,7 @@ from coop_consumer.patterns import (
     committed_records,
 )
 from tests.support.journal import WAIT_S
+from tests.support.stock import wait_until_decided
 
 FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 Writer = Any
@@ -57,7 +59,9 @@ class Bench:
         assert self.producer.flush(WAIT_S) == 0
 
     def values(self, place: TopicPartition | None = None) -> list[bytes | None]:
-        found = committed_records(self.client, place or self.output, 0)
+        place = place or self.output
+        wait_until_decided(AdminClient(self.client), place.topic, place.partition)
+        found = committed_records(self.client, place, 0)
         return [it.value() for it in found]
 
     def make(self, kind: type[Writer], **arguments: Any) -> Writer:

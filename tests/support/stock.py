@@ -112,14 +112,20 @@ def keys_of(count: int, distinct: int) -> list[str]:
     return [f"key-{i * 7919 % distinct}" for i in range(count)]
 
 
-def records_of(settings: Settings, topic: str, partition: int = 0) -> list[Message]:
+def records_of(
+    settings: Settings, topic: str, partition: int = 0, *, below_open: bool = False
+) -> list[Message]:
     """All committed records that a partition has now; joins no group.
 
     Not up to the first empty answer (`_PARTITION_EOF`): none comes while somebody goes on to write.
+    A reader with `read_committed` waits for markers first, which come after the answer to a commit;
+    or, `below_open`, it reads as far as it can now.
 
     Raises:
         TimeoutError: The partition's end was not reached.
     """
+    if settings.get("isolation.level") == "read_committed" and not below_open:
+        wait_until_decided(AdminClient(dict(settings)), topic, partition)
     asked = {"group.id": "reader", "enable.partition.eof": True, "enable.auto.commit": False}
     consumer = Consumer({**settings, **asked, "auto.offset.reset": "earliest"})
     found: list[Message] = []
@@ -238,18 +244,21 @@ def ends(admin: AdminClient, topic: str, partitions: int) -> dict[tuple[str, int
     )
 
 
-def wait_until_decided(admin: AdminClient, topic: str) -> None:
-    """Until each transaction in partition 0 has its marker.
+def wait_until_decided(admin: AdminClient, topic: str, partition: int = 0) -> None:
+    """Until each transaction in a partition has its marker.
 
     A lone broker that is killed between the answer to a commit and its markers never writes these
     (KAFKA-20734).
     """
-    place = Place(topic, 0)
+    place = Place(topic, partition)
 
     def end(isolation: IsolationLevel) -> int:
-        asked = admin.list_offsets({place: LATEST}, isolation_level=isolation)
-        found: int = asked[place].result(ANSWER_TIMEOUT_S).offset
-        return found
+        def ask() -> int:
+            asked = admin.list_offsets({place: LATEST}, isolation_level=isolation)
+            found: int = asked[place].result(ANSWER_TIMEOUT_S).offset
+            return found
+
+        return patiently(ask)
 
     eventually(lambda: end(IsolationLevel.READ_COMMITTED) == end(IsolationLevel.READ_UNCOMMITTED))
 
