@@ -141,9 +141,9 @@ class PartitionStore:
 
     # ── Tenures ──
 
-    def corrupt(self) -> TenureId | None:
+    def damaged(self) -> TenureId | None:
         """A tenure whose record is damaged: nobody can tell what it had done. O(tenures)."""
-        return self._tenures.corrupt()
+        return self._tenures.damaged()
 
     def tenures(self) -> tuple[LoggedTenure, ...]:
         """All tenures of all epochs that can be read at least in part, oldest first."""

@@ -82,7 +82,6 @@ class _Part:
     data: bytes
     record: TenureRecord | None = None
     is_decoded: bool = False
-    is_corrupt: bool = False
 
 
 @dataclass(slots=True)
@@ -153,14 +152,14 @@ class Tenures:
             self._tenures = {tenure.id: tenure for tenure in in_order}
         return self._tenures
 
-    def corrupt(self) -> TenureId | None:
-        """One of which something cannot be read, though its version is known; None: there is none.
+    def damaged(self) -> TenureId | None:
+        """One of which something cannot be read, for whatever reason; None: there is none.
 
         O(tenures).
         """
         self.by_id()
         for id_, parts in self._parts.items():
-            if any(part.is_corrupt for part in parts.values()):
+            if any(part.record is None for part in parts.values()):
                 return id_
         return None
 
@@ -181,9 +180,7 @@ class Tenures:
     def _decoded(self, id_: TenureId, number: int, part: _Part) -> TenureRecord | None:
         if not part.is_decoded:
             key = TenureKey(*self.place, id_, number)
-            before = self.unreadable.counts[UnreadableReason.CORRUPT_VALUE]
             value = self.unreadable.value(key, part.data)
-            part.is_corrupt = self.unreadable.counts[UnreadableReason.CORRUPT_VALUE] > before
             part.record = value if isinstance(value, TenureRecord) else None
             part.is_decoded = True
         return part.record

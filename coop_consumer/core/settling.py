@@ -85,9 +85,12 @@ class Settling:
 
     def _stop_if_damaged(self, partition: Partition) -> None:
         """End, as what a damaged record told may be visible, and would be sent again."""
-        damaged = partition.store.corrupt() if partition.view.current else None
+        damaged = partition.store.damaged() if partition.view.current else None
         if damaged is not None and not self.closing.log_lost:
-            problem = f"cannot be read: the record of {damaged} about {partition.tp} is damaged"
+            problem = (
+                f"cannot be read: the record of {damaged} about {partition.tp} is damaged, or of a "
+                "newer version of this library, to which this member is to be upgraded first"
+            )
             self.closing.lose_log(ProgressLogLostError(self.state.config.progress_log, problem))
 
     def follow_due(self) -> None:

@@ -100,6 +100,11 @@ class Transaction:
         self._has_begun = False
         self._commits = self._commit_ms = 0
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a commit was asked for, and nobody knows yet what became of it."""
+        return self.outcome is None and self._commits > 0
+
     def said(self, said: Said, took_ms: int = 0) -> None:
         """Take in what the Producer has said to `next`."""
         call = self.next

@@ -39,6 +39,16 @@ _ASK_AGAIN_S = 0.25
 _CUT_MS = 5_000
 """A read that has not got on for so long asks whether its end is still there."""
 _TOLD_AFTER_S = 2.0
+
+_GOES_ON = (
+    "This member reads the log again and appends its own progress again. Progress that no running "
+    "member has falls back to the committed offsets: those records repeat. Nothing is lost."
+)
+_ENDS = (
+    "With processing.guarantee=exactly_once all members end, as nobody can tell what is visible "
+    "already: coop-consumer reset says where the group goes on."
+)
+"""What it means that the log has lost records."""
 """A topic that was just created, or moves to another broker, has no leader for a moment."""
 
 
@@ -340,13 +350,12 @@ class ProgressReader(Consuming):
         log.error(
             "%s: progress log %d begins elsewhere than before, or has lost the records from offset "
             "%d on (records were deleted, the topic was truncated or created again, or a broker "
-            "fails). This member reads the log again and appends its own progress again. Progress "
-            "that no running member has falls back to the committed offsets: those records repeat. "
-            "Nothing is lost. Find out who deletes records of %s: its cleanup.policy must be "
+            "fails). %s Find out who deletes records of %s: its cleanup.policy must be "
             "compact.",
             self._thread.name,
             log_partition,
             reading.position,
+            _ENDS if self._is_strict else _GOES_ON,
             self._topic,
             extra=self._about(LogEvent.PROGRESS_LOG_STARTS_OVER, log_partition, reading),
         )

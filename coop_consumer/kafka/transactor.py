@@ -271,7 +271,7 @@ class Transactor:
         self._must_renew = transaction.must_renew or transaction.next is not None
         self._look_at_batches()
         outcome = transaction.outcome
-        if transaction.next is TransactionCall.COMMIT:
+        if transaction.is_in_doubt:
             outcome = Outcome.IN_DOUBT  # the member ends: whoever comes next reads the log
         return self._told(action, outcome)
 

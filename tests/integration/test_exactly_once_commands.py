@@ -35,7 +35,7 @@ from tests.support.pools import Gate, Pool, refuse
 from tests.support.rights import READ_GROUP, READ_TOPIC, grant
 from tests.support.sending import Sends, places_of
 from tests.support.stock import eventually, keys_of
-from tests.support.topics import create_topic
+from tests.support.topics import create_topic, truncate
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("logging_as_it_was")]
 
@@ -281,6 +281,37 @@ def test_a_log_that_is_deleted_under_living_members_ends_all_of_them_with_the_wa
         assert f"coop-consumer reset {orders.group} --to committed" in str(raised.value)
     orders.wait_until_empty()
     assert sorted(row.place for it in pools for row in it.journal.rows) == sorted(places)
+
+
+def cut(orders: Job, admin: AdminClient) -> None:
+    number = orders.log.number_of(orders.topic, 0)
+    truncate(admin, own_log(orders), {number: orders.log.store(number).next_offset})
+
+
+def write_garbage(orders: Job, admin: AdminClient) -> None:
+    """In the place of what somebody has told who is gone."""
+    number = orders.log.number_of(orders.topic, 0)
+    gone = TenureKey(orders.group, stock.topic_id(admin, orders.topic), 0, TenureId("gone", 7, 1))
+    orders.log.write(number, encode_key(gone), b"garbage")
+
+
+@pytest.mark.parametrize("harm", [cut, write_garbage])
+def test_a_log_that_lost_records_under_a_living_member_ends_whoever_reads_it(
+    once: MakeJob, admin: AdminClient, harm: Callable[[Job, AdminClient], None]
+) -> None:
+    orders = once()
+    first, second = (Pool(orders.settings, orders.topic) for _ in range(2))
+    first.pool.start()
+    orders.produce(keys_of(20, 5))
+    first.journal.wait(lambda rows: len(rows) == 20)
+    orders.wait_for_lag(0)
+    harm(orders, admin)
+    second.pool.start()
+    for it in (first, second):
+        with pytest.raises(LogLostForGoodError) as raised:
+            it.pool.wait(WAIT_S)
+        assert raised.value.exit_code is ExitCode.CONFLICT
+    assert second.journal.rows == []
 
 
 # -- a handler that hangs --------------------------------------------------------------------------

@@ -276,14 +276,27 @@ def test_a_producer_that_broke_is_no_lost_log() -> None:
     assert end_of(member) is broken
 
 
-def test_a_damaged_record_of_a_tenure_ends_the_group(member: TableMember) -> None:
+SOUND = encode_value(TenureRecord(1, 0, ()))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [SOUND[:-1], b"\x02" + SOUND[1:], b"garbage", b""],
+    ids=["cut off", "of a newer version", "garbage", "empty"],
+)
+def test_a_record_of_a_tenure_that_cannot_be_read_ends_the_group(
+    member: TableMember, value: bytes
+) -> None:
+    """What it told may be visible, and nobody knows what it told."""
     member.let_go()
     key = TenureKey(GROUP, TOPIC_ID, 0, TenureId("m2", 7, 1))
-    member.log.append(encode_key(key), encode_value(TenureRecord(1, 0, ()))[:-1])
+    member.log.append(encode_key(key), value)
     member.assign(LOW)
     member.assign(WHOLE)
     member.after(1_000)
-    assert "the record of m2/7#1 about t-0 is damaged" in str(end_of(member))
+    assert "the record of m2/7#1 about t-0 is damaged, or of a newer" in str(end_of(member))
+    told = [it.text for it in member.told(actions.LogLine)]
+    assert not [text for text in told if "is done again" in text]
 
 
 def test_the_guarantee_before_begins_an_epoch_without_alarm() -> None:

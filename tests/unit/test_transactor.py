@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from queue import SimpleQueue
 
 import pytest
@@ -19,21 +20,22 @@ OUTPUT = Output("totals", b"k", b"v")
 
 
 class Answers:
-    """What a Producer says to each call, for ever; DONE, if nothing else is said.
+    """What a Producer says to each call: one after the other, the last one for ever; else DONE.
 
     Attributes:
         came: Gets the name of each call.
     """
 
-    def __init__(self, patch: pytest.MonkeyPatch, **said: Said) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, **said: Sequence[Said]) -> None:
         self.came: SimpleQueue[str] = SimpleQueue()
         for name in ("renew", "begin", "effects", "progress", "fence_entry", "commit", "abort"):
-            patch.setattr(TransactionClient, name, self._answer(name, said.get(name, Said.DONE)))
+            answers = [*said.get(name, (Said.DONE,))]
+            patch.setattr(TransactionClient, name, self._answer(name, answers))
 
-    def _answer(self, name: str, said: Said) -> object:
+    def _answer(self, name: str, answers: list[Said]) -> object:
         def call(*_: object) -> Said:
             self.came.put(name)
-            return said
+            return answers.pop(0) if len(answers) > 1 else answers[0]
 
         return call
 
@@ -42,27 +44,44 @@ class Answers:
             pass
 
 
-def transactor() -> Transactor:
+def transactor(told: SimpleQueue[events.Event | Exception] | None = None) -> Transactor:
     settings = {"transaction.timeout.ms": 10_000, "batch.size": 1_000_000}
-    told: SimpleQueue[events.Event | Exception] = SimpleQueue()
+    told = told or SimpleQueue()
     it = Transactor(settings, "billing", "log", told.put, told.put)
     results = [Result(None, [OUTPUT])]  # type: ignore[arg-type]
     it.commit(actions.Commit({0: [(b"k", b"v")]}, 1, results, GroupMetadata(1)))
     return it
 
 
-@pytest.mark.parametrize(("call", "said"), [("commit", Said.AGAIN), ("renew", Said.REFUSED)])
+@pytest.mark.parametrize(
+    ("call", "said", "told"),
+    [
+        ("commit", {"commit": [Said.AGAIN]}, events.CommitInDoubt),
+        ("renew", {"renew": [Said.REFUSED]}, events.CommitRefused),
+        (
+            "renew",
+            {"commit": [Said.BROKEN], "renew": [Said.DONE, Said.REFUSED]},
+            events.CommitInDoubt,
+        ),
+    ],
+)
 def test_brokers_that_stay_away_hold_up_no_end(
-    monkeypatch: pytest.MonkeyPatch, call: str, said: Said
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    said: dict[str, list[Said]],
+    told: type[events.Event],
 ) -> None:
-    answers = Answers(monkeypatch, **{call: said})
-    it = transactor()
+    """Once a commit was asked for, nobody may say that it was refused."""
+    answers = Answers(monkeypatch, **said)
+    heard: SimpleQueue[events.Event | Exception] = SimpleQueue()
+    it = transactor(heard)
     for _ in range(2):
         answers.until(call)
     closing = threading.Thread(target=it.close, args=(0.1,), daemon=True)
     closing.start()
     closing.join(WAIT_S)
     assert not closing.is_alive()
+    assert isinstance(heard.get(timeout=WAIT_S), told)
 
 
 @pytest.mark.parametrize(
