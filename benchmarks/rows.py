@@ -74,10 +74,10 @@ def combined(values: Sequence[Special]) -> Special:
 
 
 def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
-    """Rows of a case, each with its rate over that of the raw loop in the same invocation."""
+    """Rows of a case, with rates over that of the raw loop, and of at least once, beside them."""
     rates = {row["system"]: row["records_per_s"] for row in rows if "records_per_s" in row}
     if "raw" in rates:
-        return [
+        rows = [
             {**row, "of_raw": _short(row["records_per_s"] / rates["raw"])}
             if "records_per_s" in row
             else row
@@ -88,9 +88,10 @@ def with_ratios(rows: Sequence[JsonRow]) -> list[JsonRow]:
 
 def _with_ratio_of_pairs(row: JsonRow, rows: Sequence[JsonRow]) -> JsonRow:
     """With its rate over that of at least once: the median of the runs that were side by side."""
-    base = next((it for it in rows if it["system"] == "at-least-once" and "seconds" in it), None)
-    if base is None or "seconds" not in row or row is base:
+    bases = [it for it in rows if it["system"] in ("at-least-once", "ours") and "seconds" in it]
+    if row["system"] != "exactly-once" or "seconds" not in row or not bases:
         return row
+    [base, *_] = bases
     pairs = zip(base["seconds"], row["seconds"], strict=False)
     return {**row, "of_at_least_once": _short(median(one / other for one, other in pairs))}
 

@@ -3,8 +3,9 @@
 In: how many runs, which faults, the first seed; or, for the soak, how many minutes. Out: a line a
 run, a table at the end, and exit code 1 if anything was lost, out of order or stuck, or a member
 ended that should not have. With `--exactly-once`, also if an output is doubled, missing, behind a
-later one of its key, or not what a single thread would have made. Ctrl-C ends it with the table of
-what was run.
+later one of its key, or not what a single thread would have made. With `--mutant`, exit code 1 if no
+run was convicted by what it left: to be stuck, or to end, convicts nobody. Ctrl-C ends it with the
+table of what was run.
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         was_interrupted = True
     finally:  # an error of our own is no reason to forget what was found
         sys.stdout.write((table_of_outputs if once else table)(outcomes) + "\n")
-    return 130 if was_interrupted else int(not all(outcome.is_good for outcome in outcomes))
+    if was_interrupted:
+        return 130
+    if asked.mutant:
+        convicted = sum(it.is_convicted for it in outcomes)
+        sys.stdout.write(f"{asked.mutant}: found by {convicted} of {len(outcomes)} runs\n")
+        return int(not convicted)
+    return int(not all(outcome.is_good for outcome in outcomes))
 
 
 def is_asked(fault: Fault, names: Sequence[str]) -> bool:

@@ -61,6 +61,11 @@ class Outcome:
         )
 
     @property
+    def is_convicted(self) -> bool:
+        """Whether what the run left breaks a promise."""
+        return self.verdict is not None and not self.verdict.is_clean
+
+    @property
     def is_told(self) -> bool:
         """Whether somebody should read what happened."""
         return not self.is_good or stopped_long(self.verdict)

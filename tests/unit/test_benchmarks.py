@@ -469,6 +469,8 @@ def test_a_guarantee_is_told_as_a_share_of_the_other_pair_by_pair() -> None:
         {"system": "exactly-once", "seconds": [2.0, 4.0, 16.0]},
     ]
     assert [row.get("of_at_least_once") for row in with_ratios(rows)] == [None, 0.75]
+    rows[0]["system"] = "ours"  # where nothing is sent
+    assert [row.get("of_at_least_once") for row in with_ratios(rows)] == [None, 0.75]
 
 
 def test_outputs_are_judged_by_what_readers_of_committed_records_find() -> None:
