@@ -211,10 +211,10 @@ class CommitLog:
         self, records: Sequence[NewRecord], *, check: Check | None = None
     ) -> Future[AppendAnswer]:
         """As `append`, without waiting: the future gets what `append` returns or raises."""
-        check_size(records, self._log.place)
+        size = check_size(records, self._log.place)
         if check is not None:
             a_function("append()", check, "check")
-        asked = AskedAppend(records, check)
+        asked = AskedAppend(records, check, size)
         self._put(asked)
         return asked.answer
 

@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from assignors import TopicPartition
-from coop_consumer.logs.records import NewRecord
+from coop_consumer.logs.records import NewRecord, size_of
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
 from offsets.offset_entry import Lookup
 
 RECORDS_MAX: Final = 10_000
 """Records of one append, unless a single commit has more."""
+
+BYTES_MAX: Final = 4 << 20
+"""Bytes of one append, unless a single commit has more. A log refuses an append above 64 MiB, and
+then all of its callers: entries with gap ranges come to that with fewer records."""
 
 OffsetAnswer = Future[OffsetConflict | None]
 
@@ -66,10 +70,12 @@ class CommitQueue:
     def take(self) -> list[WaitingCommit]:
         """The next batch; whoever does not wait any more is left out."""
         batch: list[WaitingCommit] = []
-        size, most = 0, self._most or RECORDS_MAX
+        count, size, most = 0, 0, self._most or RECORDS_MAX
         while self._waiting and len(batch) < most:
-            size += len(self._waiting[0].records)
-            if batch and size > RECORDS_MAX:
+            records = self._waiting[0].records
+            count += len(records)
+            size += sum(map(size_of, records))
+            if batch and (count > RECORDS_MAX or size > BYTES_MAX):
                 break
             waiting = self._waiting.popleft()
             if waiting.answer.running() or waiting.answer.set_running_or_notify_cancel():
