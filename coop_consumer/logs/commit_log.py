@@ -276,6 +276,11 @@ class CommitLog:
 
         Returns:
             The last record that it has taken in. What lies below may be deleted from the log.
+
+        Raises:
+            SnapshotError: It has no place to go, or the one before is of a newer version.
+            TimeoutError: There was no answer in time.
+            CoopConsumerError: It could not be written.
         """
         wait_s = seconds("snapshot()", timeout_s)
         asked = AskedLook(self._replica.snapshot, is_synced=False)
