@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from assignors import TopicPartition
+from coop_consumer.errors import OffsetUnknownError
 from coop_consumer.logs.records import NewRecord, size_of
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
 from offsets.offset_entry import Lookup
@@ -43,11 +44,12 @@ class Unfit:
     """Why a batch cannot be appended as it is.
 
     Attributes:
-        conflicts: By the index in the batch: these are decided.
+        decided: By the index in the batch: conflicts, and commits that expect something of a place
+            whose entry is unknown.
         fitting: How many of the others, from the first, can be appended together.
     """
 
-    conflicts: dict[int, OffsetConflict]
+    decided: dict[int, OffsetConflict | OffsetUnknownError]
     fitting: int
 
 
@@ -94,21 +96,25 @@ def unfit(batch: Sequence[WaitingCommit], look_up: Lookup) -> Unfit | None:
 
     Args:
         batch: In order.
-        look_up: The newest entry of a place.
+        look_up: The newest entry of a place; or it raises `OffsetUnknownError`.
     """
     written: dict[tuple[str, TopicPartition], OffsetEntry] = {}
 
     def newest(group: str, place: TopicPartition) -> OffsetEntry | None:
         return written.get((group, place)) or look_up(group, place)
 
-    conflicts: dict[int, OffsetConflict] = {}
+    decided: dict[int, OffsetConflict | OffsetUnknownError] = {}
     for index, waiting in enumerate(batch):
         commit = waiting.commit
-        conflict = commit.conflict(newest)
+        try:
+            conflict = commit.conflict(newest)
+        except OffsetUnknownError as error:
+            decided[index] = error.with_traceback(None)  # which would hold this frame, and itself
+            continue
         if conflict is None:
             written |= {(commit.group, place): entry for place, entry in commit.entries.items()}
         elif any((commit.group, place) in written for place in commit.expected):
-            return Unfit(conflicts, index - len(conflicts))
+            return Unfit(decided, index - len(decided))
         else:
-            conflicts[index] = conflict
-    return Unfit(conflicts, len(batch) - len(conflicts)) if conflicts else None
+            decided[index] = conflict
+    return Unfit(decided, len(batch) - len(decided)) if decided else None
