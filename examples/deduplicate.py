@@ -28,7 +28,7 @@ def run(config: Mapping[str, str], topic: str, partition: int, first: int = 0) -
 
     May be killed anywhere, and called again: then it writes some of them again.
     """
-    producer, source = Producer(config), TopicPartition(topic, partition)
+    producer, source = Producer({**config}), TopicPartition(topic, partition)
     for view in committed_records(config, source, first):
         headers = with_source([], source, view.offset() or 0)
         producer.produce(f"{topic}-by-page", view.key(), view.value(), headers=[*headers])
