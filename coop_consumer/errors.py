@@ -29,6 +29,7 @@ happens now, and what to do. Foreign errors are translated into these once, in
     │   ├── AppendTooLargeError
     │   ├── SnapshotError
     │   ├── BatchConflictError
+    │   ├── OffsetUnknownError
     │   ├── OffsetsPartlyStoredError
     │   ├── LogConflictError
     │   ├── TopicMissingError
@@ -521,6 +522,29 @@ class BatchConflictError(SetupError):
         return (
             f"sink {self.name}, batch {self.batch}: {self.problem}. This attempt wrote nothing, "
             f"because records could be missing or double after it. {self.remedy}."
+        )
+
+
+@dataclass(eq=False)
+class OffsetUnknownError(SetupError):
+    """The entry of a partition in an offset store is damaged, and no sound one is left.
+
+    `log` is the store's log partition, and `offset` the log offset of the damaged record.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    log: str
+    offset: int
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group}, {self.topic}-{self.partition}: its newest record ({self.log}, "
+            f"offset {self.offset}) cannot be read, and the log has no sound one before it. So its "
+            "offset is unknown, which is not the same as none. Nothing was committed. Find out "
+            "who wrote the record, and where the group has got to. Then commit that offset without "
+            "expected."
         )
 
 

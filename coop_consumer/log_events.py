@@ -195,6 +195,7 @@ class LogEvent(StrEnum):
     SINK_BATCH_WRITTEN = "sink.batch_written"
     SINK_PART_WRITTEN = "sink.part_written"
     SINK_TAKEN_OVER = "sink.taken_over"
+    SNAPSHOT_BROKEN = "snapshot.broken"
     SPARK_DATA_LOST = "spark.data_lost"
     SPARK_FETCHED_AGAIN = "spark.fetched_again"
     SPARK_FOLDER_STAYS = "spark.folder_stays"

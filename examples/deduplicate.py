@@ -12,7 +12,7 @@ A reader keeps a bit for each place. `coop-consumer clean` makes a topic without
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -23,16 +23,19 @@ from coop_consumer.patterns import Deduplicator, committed_records, with_source
 VIEWS, PARTITIONS = 2_000, 3
 
 
-def repartition(producer: Producer, topic: str, views: Iterable[Message]) -> None:
-    """Write views by their page, which is their value, to another topic. At least once."""
-    for view in views:
-        place = TopicPartition(view.topic() or "", view.partition() or 0)
-        headers = with_source([], place, view.offset() or 0)
+def run(config: Mapping[str, str], topic: str, partition: int, first: int = 0) -> None:
+    """Write views by their page, which is their value, to another topic. At least once.
+
+    May be killed anywhere, and called again: then it writes some of them again.
+    """
+    producer, source = Producer({**config}), TopicPartition(topic, partition)
+    for view in committed_records(config, source, first):
+        headers = with_source([], source, view.offset() or 0)
         producer.produce(f"{topic}-by-page", view.key(), view.value(), headers=[*headers])
     producer.flush()
 
 
-def read(client: dict[str, str], topic: str, partition: int, first: int = 0) -> list[Message]:
+def read(client: Mapping[str, str], topic: str, partition: int, first: int = 0) -> list[Message]:
     """The records of a partition without repeats, from an offset on."""
     place, dedup = TopicPartition(f"{topic}-by-page", partition), Deduplicator()
     dedup.catch_up(client, place, first)  # what was read before `first` is no news
@@ -54,13 +57,9 @@ if __name__ == "__main__":
     for number in range(VIEWS):
         producer.produce(options.topic, b"page %d" % (number % 40), b"visitor %d" % (number % 70))
     producer.flush()
-    sources = [TopicPartition(options.topic, number) for number in range(PARTITIONS)]
-    views = [list(committed_records(client, source, 0)) for source in sources]
-    for of_partition in views:
-        repartition(
-            producer, options.topic, of_partition[:500]
-        )  # here the task falls; the next one
-        repartition(producer, options.topic, of_partition[400:])  # goes on at an older commit
+    for number in range(PARTITIONS):
+        run(client, options.topic, number)  # here the task falls, before its last commit
+        run(client, options.topic, number, 400)  # the next one goes on at an older commit
     raw = [
         it
         for number in range(PARTITIONS)

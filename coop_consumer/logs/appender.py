@@ -48,8 +48,8 @@ def new_append_id() -> bytes:
     return os.urandom(APPEND_ID_BYTES)
 
 
-def check_size(records: Sequence[NewRecord], place: tuple[str, int]) -> None:
-    """See that records are no more than one transaction takes.
+def check_size(records: Sequence[NewRecord], place: tuple[str, int]) -> int:
+    """The bytes of records, which are no more than one transaction takes.
 
     Raises:
         MisuseError: There are none, or one is no record.
@@ -65,6 +65,7 @@ def check_size(records: Sequence[NewRecord], place: tuple[str, int]) -> None:
     size = sum(map(size_of, records))
     if len(records) > APPEND_MAX_RECORDS or size > APPEND_MAX_BYTES:
         raise AppendTooLargeError(*place, len(records), size, APPEND_MAX_RECORDS, APPEND_MAX_BYTES)
+    return size
 
 
 class Appender:

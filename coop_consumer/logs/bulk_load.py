@@ -2,7 +2,8 @@
 
 In: records, in an order that stays the same at each start. Out: they are in the partition, one
 behind the other. Each carries its number in a header. A loader that starts again reads the last
-one, and goes on behind it.
+one, and goes on behind it. If the log has lost its beginning, and with it maybe the records of the
+load, the loader cannot tell, and the caller says where to go on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from coop_consumer.errors import BulkLoadConflictError, MisuseError
+from coop_consumer.errors import BulkLoadConflictError, LogConflictError, MisuseError
 from coop_consumer.logs.records import (
     Conflict,
     LogToken,
@@ -33,7 +34,7 @@ class BulkLoaded:
     """What a bulk load has come to.
 
     Attributes:
-        count: Records of the load that are in the log.
+        count: Records of the load that are in the log, or were removed from it.
         found: How many of them were there when this loader began.
         token: Of the last one.
     """
@@ -58,18 +59,27 @@ class LoadTarget(Protocol):
     def last_tagged(self, header: str) -> tuple[LogToken, Iterator[TaggedRecord]]:
         """The token now, and visible records from the last one backwards, with a header each."""
 
+    def first_offset(self) -> int:
+        """Of the first record that the log still has."""
+
     def append(self, records: list[NewRecord], expected: LogToken) -> LogToken | Conflict:
         """Append records, if nobody else has."""
 
 
-def bulk_load(target: LoadTarget, records: Iterable[NewRecord]) -> BulkLoaded:
+def bulk_load(
+    target: LoadTarget, records: Iterable[NewRecord], begin: int | None = None
+) -> BulkLoaded:
     """Append all records that are not in the log yet. See `ConditionalProducer.bulk_load`."""
     target.take_over()
     token, found = _loaded(target)
     waiting = iter(records)
-    count = 0 if found is None else number_of(found.tag) + 1
     if found is not None:
-        _skip(target, waiting, count, found.record)
+        count = number_of(found.tag) + 1
+        _check_same(target, list(islice(waiting, count - 1, count)), count, found.record)
+    else:
+        # Asked for behind the search: what was removed during the search counts, too.
+        count = _begin_of(target, begin) if target.first_offset() > 0 else 0
+        next(islice(waiting, count, count), None)
     before, number = count, count
     while batch := _batch(waiting):
         tagged = [_tagged(it, number + i, target.name) for i, it in enumerate(batch)]
@@ -101,11 +111,25 @@ def _loaded(target: LoadTarget) -> tuple[LogToken, TaggedRecord | None]:
     return token, next((it for it in tagged if it.tag.partition(b":")[2] == own), None)
 
 
-def _skip(
-    target: LoadTarget, waiting: Iterator[NewRecord], count: int, last: VisibleRecord
+def _begin_of(target: LoadTarget, begin: int | None) -> int:
+    """Where to go on in a log that has lost its beginning, and has no record of the load."""
+    if begin is not None:
+        return begin
+    topic, partition = target.place
+    raise LogConflictError(
+        target.name,
+        f"{topic}-{partition}",
+        "the log has lost its beginning and has no record of this load, so nobody can tell how far "
+        "it has got",
+        "Keep its last record longer than the loader rests (retention.ms of the topic). For this "
+        "start say at which number to go on: begin=, which is 0 for a load that has never begun",
+    )
+
+
+def _check_same(
+    target: LoadTarget, passed: list[NewRecord], count: int, last: VisibleRecord
 ) -> None:
-    """Pass over records that are in the log; the last one must be the same."""
-    passed = list(islice(waiting, count - 1, count))
+    """Records that are in the log are passed over; the last of them must be the same."""
     if not passed or (passed[0].key, passed[0].value) != (last.key, last.value):
         topic, partition = target.place
         raise MisuseError(

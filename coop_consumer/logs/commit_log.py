@@ -211,10 +211,10 @@ class CommitLog:
         self, records: Sequence[NewRecord], *, check: Check | None = None
     ) -> Future[AppendAnswer]:
         """As `append`, without waiting: the future gets what `append` returns or raises."""
-        check_size(records, self._log.place)
+        size = check_size(records, self._log.place)
         if check is not None:
             a_function("append()", check, "check")
-        asked = AskedAppend(records, check)
+        asked = AskedAppend(records, check, size)
         self._put(asked)
         return asked.answer
 
@@ -276,6 +276,11 @@ class CommitLog:
 
         Returns:
             The last record that it has taken in. What lies below may be deleted from the log.
+
+        Raises:
+            SnapshotError: It has no place to go, or the one before is of a newer version.
+            TimeoutError: There was no answer in time.
+            CoopConsumerError: It could not be written.
         """
         wait_s = seconds("snapshot()", timeout_s)
         asked = AskedLook(self._replica.snapshot, is_synced=False)

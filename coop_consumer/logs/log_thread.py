@@ -31,6 +31,9 @@ Check = Callable[[], object | None]
 
 SHARED_MAX = 10_000
 """Records of one append that several callers share."""
+SHARED_MAX_BYTES = 4 << 20
+"""Bytes of the same. An append has to end within transaction.timeout.ms, and larger ones are no
+quicker. A caller's own append may be larger: it goes alone."""
 _GATHER_S = 0.001
 
 
@@ -60,10 +63,14 @@ class Denied:
 
 @dataclass(slots=True, eq=False)
 class AskedAppend:
-    """Records to append; the answer is `Applied`, `Conflict` or `Denied`, or an error."""
+    """Records to append, of `size` bytes.
+
+    The answer is `Applied`, `Conflict` or `Denied`, or an error.
+    """
 
     records: Sequence[NewRecord]
     check: Check | None
+    size: int
     answer: Future[Any] = field(default_factory=Future)
 
 
@@ -180,10 +187,11 @@ class LogThread:
     def _shared(self) -> list[AskedAppend]:
         """The appends that share the next one. One with a check comes first: it sees all before."""
         found = [self._appends.popleft()]
-        count = len(found[0].records)
+        count, size = len(found[0].records), found[0].size
         while self._appends and self._appends[0].check is None:
             count += len(self._appends[0].records)
-            if count > SHARED_MAX:
+            size += self._appends[0].size
+            if count > SHARED_MAX or size > SHARED_MAX_BYTES:
                 break
             found.append(self._appends.popleft())
         self._company = len(found)
@@ -211,7 +219,7 @@ class LogThread:
         # It is the fault of one of them. Not in the handler above: confluent-kafka never lets go of
         # an exception that is being handled while a call of a transaction fails.
         for it in shared:
-            self._append([AskedAppend(it.records, None, it.answer)])
+            self._append([AskedAppend(it.records, None, it.size, it.answer)])
 
     def _is_allowed(self, asked: AskedAppend, check: Check) -> bool:
         """Ask the check; answers for it, unless its records may be appended."""

@@ -154,15 +154,20 @@ class ConditionalProducer:
         problem = f"names offset {offset}, and the log ends at {self._log.end()}"
         raise LogTokenError(*self.place, problem)
 
-    def bulk_load(self, records: Iterable[NewRecord]) -> BulkLoaded:
+    def bulk_load(self, records: Iterable[NewRecord], *, begin: int | None = None) -> BulkLoaded:
         """Append a long list of records, each once, however often the loader starts again.
 
         Args:
             records: All of the load, in an order that is the same at each start.
+            begin: The number of the record to go on at (the first one is 0), if the log has lost
+                its beginning and has no record of this load. Not used otherwise.
 
         Raises:
             BulkLoadConflictError: Somebody else has appended meanwhile, such as a second loader.
-            MisuseError: The records are others than those that are in the log.
+            LogConflictError: The log has lost its beginning and has no record of this load, and
+                there is no `begin`.
+            MisuseError: The records are others than those that are in the log. The topic is
+                compacted.
             CoopConsumerError: As `append`. To go on, start it again.
         """
         self._check_open()
@@ -170,7 +175,21 @@ class ConditionalProducer:
             raise MisuseError(
                 "bulk_load()", f"{shown(records)} is no list of records", "Give it NewRecords"
             )
-        return bulk_load(self, records)
+        if begin is not None and whole("bulk_load()", begin, "number of a record") < 0:
+            raise MisuseError("bulk_load()", f"begin={begin}", "Give a number of 0 or above")
+        self._check_kept()
+        return bulk_load(self, records, begin)
+
+    def _check_kept(self) -> None:
+        """See that the topic keeps the last record of a load; trust it if nothing is told."""
+        topic = self.place[0]
+        if "compact" in self._log.topics.settings_of(topic).get("cleanup.policy", ""):
+            raise MisuseError(
+                "bulk_load()",
+                f"{topic} is compacted: the last record of a load may go, and tells where to go on",
+                f"Set cleanup.policy=delete on {topic}, or write another topic",
+                "Nothing was appended",
+            )
 
     def take_over(self) -> None:
         """End what a predecessor of the name has open, or wait until it is committed."""
@@ -179,6 +198,10 @@ class ConditionalProducer:
     def last_tagged(self, header: str) -> tuple[LogToken, Iterator[TaggedRecord]]:
         """The token now, and visible records from the last one backwards, with a header each."""
         return self._log.backwards(header)
+
+    def first_offset(self) -> int:
+        """Of the first record that the log still has."""
+        return self._log.read(self._log.end()).first_offset
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -6,17 +6,20 @@ uses a replica. It reads, applies, appends and applies again; it decides nothing
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TypeVar
 
+from assignors import TopicPartition
 from coop_consumer.errors import (
     LogTokenError,
     RetriableError,
     SnapshotError,
     StateMachineError,
 )
+from coop_consumer.log_events import LogEvent
 from coop_consumer.logs.appender import Appender, new_append_id
 from coop_consumer.logs.conditional import (
     BLOCKED_PAUSE_MS,
@@ -28,6 +31,8 @@ from coop_consumer.logs.port import StableRead, TransactionalLog
 from coop_consumer.logs.records import Conflict, LogToken, NewRecord, VisibleRecord
 from coop_consumer.logs.snapshots import BrokenSnapshot, SnapshotStore
 from coop_consumer.logs.state_machine import StateMachine
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -82,16 +87,34 @@ class Replica:
         kept = None if self._snapshots is None else self._snapshots.read()
         if kept is None or isinstance(kept, BrokenSnapshot):
             if first > 0:
-                problem = "is missing" if kept is None else kept.problem
-                raise self._unfit(
-                    f"{problem}, and the log begins at offset {first}, so it cannot do without",
-                    "Restore the snapshot or the beginning of the log",
-                )
+                raise self._needed(first, kept)
+            if kept is not None:
+                self._report(kept)
         else:
             self._check_snapshot(kept.token, first)
             self._asked("restore", lambda: self._machine.restore(kept.parts))
             self._applied, self._position = kept.token.offset, kept.token.offset + 1
         self.sync()
+
+    def _needed(self, first: int, kept: BrokenSnapshot | None) -> SnapshotError:
+        problem, remedy = "is missing", "Restore the snapshot or the beginning of the log"
+        if kept is not None:
+            problem = kept.problem
+            remedy = "Update this program" if kept.is_newer else remedy
+        return self._unfit(
+            f"{problem}, and the log begins at offset {first}, so it cannot do without", remedy
+        )
+
+    def _report(self, kept: BrokenSnapshot) -> None:
+        """Report a snapshot without which the log can do."""
+        assert self._snapshots is not None, "somebody has read it"
+        tp = TopicPartition(self._snapshots.name, self._log.place[1])
+        _log.warning(
+            "%s: the snapshot %s. It is passed over: the log is read from its beginning. %s",
+            tp, kept.problem,
+            "Update this program" if kept.is_newer else "Call snapshot() again to replace it",
+            extra=LogEvent.SNAPSHOT_BROKEN.extra(tp=tp),
+        )  # fmt: skip
 
     def _check_snapshot(self, token: LogToken, first: int) -> None:
         known, end = self._log.empty(), self._log.end()

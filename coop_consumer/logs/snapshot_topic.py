@@ -24,6 +24,7 @@ from coop_consumer.logs.snapshots import (
     BrokenSnapshot,
     KeptSnapshot,
     parts_in,
+    refuse_newer,
     snapshot_of,
     snapshot_records,
 )
@@ -90,7 +91,8 @@ class SnapshotTopic:
         """Keep a snapshot instead of the one before. Blocks; 0.1 s and 10 ms a MB.
 
         Raises:
-            SnapshotError: The topic cannot be made, or it deletes old records.
+            SnapshotError: The topic cannot be made, or it deletes old records. The snapshot before
+                is of a newer version.
             PublisherFencedError: Somebody else writes one for this partition.
             RecordTooLargeError, AuthorizationError, BrokerUnreachableError: As they say.
         """
@@ -98,7 +100,9 @@ class SnapshotTopic:
         fitted = for_batches_of(self._config, self._topics, self.name)
         name = writer_id(self._config, SNAPSHOT_WRITER, self._log_at)
         with Publisher(fitted, name) as publisher:  # what another writer had open is over now
-            stored = parts_in(self._records())
+            before = self._records()
+            refuse_newer(self.name, self._at.partition, before)
+            stored = parts_in(before)
             with publisher.transaction():
                 for key, value in snapshot_records(token, parts, stored):
                     publisher.write(self.name, value, key, partition=self._at.partition)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from coop_consumer.config.setting import shown
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import MisuseError, SnapshotError
 from coop_consumer.logs.records import LogToken
 from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
 
@@ -40,9 +40,15 @@ class KeptSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokenSnapshot:
-    """A snapshot that cannot be used; `problem` continues "the snapshot"."""
+    """A snapshot that cannot be used.
+
+    Attributes:
+        problem: Continues "the snapshot".
+        is_newer: Whether a newer version of this library has written it.
+    """
 
     problem: str
+    is_newer: bool = False
 
 
 class SnapshotStore(Protocol):
@@ -54,7 +60,11 @@ class SnapshotStore(Protocol):
         """The newest one; None: there is none."""
 
     def write(self, token: LogToken, parts: Iterable[bytes]) -> None:
-        """Keep a snapshot instead of the one before. All of it becomes visible, or nothing."""
+        """Keep a snapshot instead of the one before. All of it becomes visible, or nothing.
+
+        Raises:
+            SnapshotError: The one before is of a newer version.
+        """
 
 
 def snapshot_records(
@@ -102,14 +112,15 @@ def snapshot_of(records: Mapping[bytes, bytes]) -> KeptSnapshot | BrokenSnapshot
     vouch = records.get(_VOUCH_KEY)
     if vouch is None:
         return BrokenSnapshot("has no record that vouches for it") if records else None
+    if version := _newer_version(records):  # which may have another form
+        problem = f"has version {version}, and this library reads version {_VERSION}"
+        return BrokenSnapshot(problem, is_newer=True)
     try:
-        version, count = _HEAD.unpack_from(vouch)
+        _, count = _HEAD.unpack_from(vouch)  # there was no version before this one
         digest = vouch[_HEAD.size : _HEAD.size + _DIGEST_BYTES]
         token = LogToken.decode(vouch[_HEAD.size + _DIGEST_BYTES :])
     except (struct.error, ValueError):
         return BrokenSnapshot("is vouched for by a record that is none of this library")
-    if version != _VERSION:
-        return BrokenSnapshot(f"has version {version}, and this library reads version {_VERSION}")
     parts = [records.get(_PART_KEY % number) for number in range(count)]
     missing = [number for number, it in enumerate(parts) if it is None]
     if missing:
@@ -122,6 +133,32 @@ def snapshot_of(records: Mapping[bytes, bytes]) -> KeptSnapshot | BrokenSnapshot
     if seen.digest() != digest:
         return BrokenSnapshot("has parts that are not those that it was written with")
     return KeptSnapshot(token, found)
+
+
+def _newer_version(records: Mapping[bytes, bytes]) -> int:
+    """The version of the snapshot, if it is newer than this library; else 0."""
+    version = records.get(_VOUCH_KEY, b"")[:1]
+    return version[0] if version > bytes((_VERSION,)) else 0
+
+
+def refuse_newer(name: str, partition: int, records: Mapping[bytes, bytes]) -> None:
+    """See that no snapshot of a newer version would be replaced: newer programs count on it.
+
+    Args:
+        name: Of the store.
+        partition: Of the log.
+        records: The newest record of each key.
+
+    Raises:
+        SnapshotError: It would be.
+    """
+    if version := _newer_version(records):
+        raise SnapshotError(
+            name,
+            partition,
+            f"has version {version}, and this library writes version {_VERSION}. It stays",
+            f"Update this program. If no newer one is in use, delete {name}",
+        )
 
 
 def parts_in(records: Iterable[bytes]) -> int:
@@ -149,6 +186,7 @@ class MemorySnapshots:
 
     def write(self, token: LogToken, parts: Iterable[bytes]) -> None:
         """Keep a snapshot."""
+        refuse_newer(self.name, token.partition, self.records)
         found = dict(self.records)
         for key, value in snapshot_records(token, parts, parts_in(self.records)):
             if value is None:

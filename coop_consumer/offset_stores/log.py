@@ -19,7 +19,7 @@ from coop_consumer.arguments import a_name, a_topic, instance
 from coop_consumer.config import Config, Settings
 from coop_consumer.config.setting import shown
 from coop_consumer.core.placement import partition_of
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import MisuseError, OffsetUnknownError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.logs.commit_log import CommitLog
 from coop_consumer.logs.kafka_log import config_of
@@ -108,7 +108,12 @@ class LogOffsetStore(store.OffsetStore):
         entries: Mapping[TopicPartition, OffsetEntry],
         expected: Mapping[TopicPartition, int | None] | None = None,
     ) -> Future[OffsetConflict | None]:
-        """See `OffsetStore`. The first call for a log partition waits until that is read."""
+        """See `OffsetStore`. The first call for a log partition waits until that is read.
+
+        The future also raises:
+            OffsetUnknownError: An expected partition has a damaged entry, and no sound one is left.
+                A commit without `expected` mends it.
+        """
         commit = store.checked(group, entries, expected)
         lane = self._lane(group, "commit()")
         try:
@@ -126,10 +131,14 @@ class LogOffsetStore(store.OffsetStore):
         *,
         timeout_s: float = store.TIMEOUT_S,
     ) -> dict[TopicPartition, OffsetEntry]:
-        """See `OffsetStore`. It asks the log for its end first, so it costs a request."""
+        """See `OffsetStore`. It asks the log for its end first, so it costs a request.
+
+        Raises:
+            OffsetUnknownError: One of them has a damaged entry, and no sound one is left.
+        """
         wanted = store.checked_places(group, places)
         lane = self._lane(group, "fetch()")
-        return lane.log.read(lambda: lane.machine.table.found(group, wanted), timeout_s=timeout_s)
+        return lane.log.read(lambda: lane.machine.found(group, wanted), timeout_s=timeout_s)
 
     def snapshot(self) -> None:
         """Write a snapshot of each log partition that was read: the next store starts from it.
@@ -239,7 +248,7 @@ class _OffsetLane:
 
     def _asked(self, batch: Sequence[WaitingCommit]) -> Future[Any]:
         def check() -> Unfit | None:
-            return unfit(batch, self.machine.table.get)
+            return unfit(batch, self.machine.get)
 
         records = [record for waiting in batch for record in waiting.records]
         if not records:
@@ -267,12 +276,15 @@ class _OffsetLane:
 
     def _settle(self, batch: Sequence[WaitingCommit], found: Unfit | None) -> None:
         """Answer what is decided; the rest is next."""
-        conflicts = found.conflicts if found else {}
-        rest = [waiting for index, waiting in enumerate(batch) if index not in conflicts]
+        decided = found.decided if found else {}
+        rest = [waiting for index, waiting in enumerate(batch) if index not in decided]
         with self._lock:
             self._queue.give_back(rest, found.fitting if found else None)
-        for index, conflict in conflicts.items():
-            batch[index].answer.set_result(conflict)
+        for index, answer in decided.items():
+            if isinstance(answer, OffsetUnknownError):
+                batch[index].answer.set_exception(answer)
+            else:
+                batch[index].answer.set_result(answer)
 
 
 def _fail(batch: Sequence[WaitingCommit], error: BaseException) -> None:

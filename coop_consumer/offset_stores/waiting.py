@@ -15,12 +15,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from assignors import TopicPartition
-from coop_consumer.logs.records import NewRecord
+from coop_consumer.errors import OffsetUnknownError
+from coop_consumer.logs.records import NewRecord, size_of
 from offsets import OffsetCommit, OffsetConflict, OffsetEntry
 from offsets.offset_entry import Lookup
 
 RECORDS_MAX: Final = 10_000
 """Records of one append, unless a single commit has more."""
+
+BYTES_MAX: Final = 4 << 20
+"""Bytes of one append, unless a single commit has more. A log refuses an append above 64 MiB, and
+then all of its callers: entries with gap ranges come to that with fewer records."""
 
 OffsetAnswer = Future[OffsetConflict | None]
 
@@ -39,11 +44,12 @@ class Unfit:
     """Why a batch cannot be appended as it is.
 
     Attributes:
-        conflicts: By the index in the batch: these are decided.
+        decided: By the index in the batch: conflicts, and commits that expect something of a place
+            whose entry is unknown.
         fitting: How many of the others, from the first, can be appended together.
     """
 
-    conflicts: dict[int, OffsetConflict]
+    decided: dict[int, OffsetConflict | OffsetUnknownError]
     fitting: int
 
 
@@ -66,10 +72,12 @@ class CommitQueue:
     def take(self) -> list[WaitingCommit]:
         """The next batch; whoever does not wait any more is left out."""
         batch: list[WaitingCommit] = []
-        size, most = 0, self._most or RECORDS_MAX
+        count, size, most = 0, 0, self._most or RECORDS_MAX
         while self._waiting and len(batch) < most:
-            size += len(self._waiting[0].records)
-            if batch and size > RECORDS_MAX:
+            records = self._waiting[0].records
+            count += len(records)
+            size += sum(map(size_of, records))
+            if batch and (count > RECORDS_MAX or size > BYTES_MAX):
                 break
             waiting = self._waiting.popleft()
             if waiting.answer.running() or waiting.answer.set_running_or_notify_cancel():
@@ -88,21 +96,25 @@ def unfit(batch: Sequence[WaitingCommit], look_up: Lookup) -> Unfit | None:
 
     Args:
         batch: In order.
-        look_up: The newest entry of a place.
+        look_up: The newest entry of a place; or it raises `OffsetUnknownError`.
     """
     written: dict[tuple[str, TopicPartition], OffsetEntry] = {}
 
     def newest(group: str, place: TopicPartition) -> OffsetEntry | None:
         return written.get((group, place)) or look_up(group, place)
 
-    conflicts: dict[int, OffsetConflict] = {}
+    decided: dict[int, OffsetConflict | OffsetUnknownError] = {}
     for index, waiting in enumerate(batch):
         commit = waiting.commit
-        conflict = commit.conflict(newest)
+        try:
+            conflict = commit.conflict(newest)
+        except OffsetUnknownError as error:
+            decided[index] = error.with_traceback(None)  # which would hold this frame, and itself
+            continue
         if conflict is None:
             written |= {(commit.group, place): entry for place, entry in commit.entries.items()}
         elif any((commit.group, place) in written for place in commit.expected):
-            return Unfit(conflicts, index - len(conflicts))
+            return Unfit(decided, index - len(decided))
         else:
-            conflicts[index] = conflict
-    return Unfit(conflicts, len(batch) - len(conflicts)) if conflicts else None
+            decided[index] = conflict
+    return Unfit(decided, len(batch) - len(decided)) if decided else None

@@ -267,7 +267,7 @@ def _is_made(admin: AdminClient, name: str) -> bool:
 
 
 def test_a_snapshot_that_is_cut_or_changed_is_passed_over(
-    opened: Open, bootstrap: str, name: str
+    opened: Open, bootstrap: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     log, _ = opened("a")
     log.append([put("x", 1), put("y", 2)])
@@ -278,6 +278,21 @@ def test_a_snapshot_that_is_cut_or_changed_is_passed_over(
     _, machine = opened("b")
     assert machine.values == {"x": 1, "y": 2}
     assert len(machine.offsets) == 2, "it was read from the log"
+    told = f"{name}-snapshots-0: the snapshot lacks 1 of its 2 parts, such as 1. It is passed over"
+    assert told in caplog.text
+
+
+def test_a_snapshot_of_a_newer_version_is_not_replaced(
+    opened: Open, bootstrap: str, name: str
+) -> None:
+    log, _ = opened("a")
+    log.append([put("x", 1)])
+    log.snapshot()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(f"{name}-snapshots", b"\x02 is new", b"vouch", 0)
+    assert producer.flush(WAIT_S) == 0
+    with pytest.raises(SnapshotError, match="has version 2, and this library writes version 1"):
+        log.snapshot()
 
 
 def test_a_topic_that_would_lose_snapshots_is_refused(

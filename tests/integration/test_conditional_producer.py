@@ -10,9 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import OFFSET_END, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer.core.transaction import Said
@@ -22,6 +23,7 @@ from coop_consumer.errors import (
     BulkLoadConflictError,
     ConfigError,
     LogBlockedError,
+    LogConflictError,
     LogRecreatedError,
     LogTokenError,
     MisuseError,
@@ -340,6 +342,35 @@ def test_other_records_than_those_in_the_log_are_refused(producer: Make) -> None
         with pytest.raises(MisuseError, match="its record number 2 is not the one"):
             writer.bulk_load(wrong)
     assert writer.bulk_load(some("1", "2", "3", "4")).count == 4
+
+
+def test_a_load_that_retention_has_removed_is_not_made_again_unasked(
+    producer: Make, admin: AdminClient, bootstrap: str, name: str
+) -> None:
+    producer("loader").bulk_load(some("1", "2", "3"))
+    place = TopicPartition(name, 0, OFFSET_END)
+    admin.delete_records([place])[place].result(WAIT_S)
+    with pytest.raises(LogConflictError, match="has no record of this load"):
+        producer("loader").bulk_load(some("1", "2", "3", "4"))
+    loaded = producer("loader").bulk_load(some("1", "2", "3", "4"), begin=3)
+    assert (loaded.found, loaded.count) == (3, 4)
+    assert producer("loader").bulk_load(some("1", "2", "3", "4")).found == 4
+    assert values(bootstrap, name) == [b"4"]
+
+
+def test_a_compacted_topic_is_refused_by_a_load(producer: Make, topic: MakeTopic) -> None:
+    """Its last record may go. A check-and-set does without."""
+    compacted = topic(config={"cleanup.policy": "compact"})
+    writer = producer("loader", compacted)
+    with pytest.raises(MisuseError, match=f"{compacted} is compacted"):
+        writer.bulk_load([NewRecord(b"key", b"1")])
+    assert isinstance(writer.append([NewRecord(b"key", b"1")], writer.token()), LogToken)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "3", True])
+def test_a_begin_that_is_no_number_of_a_record_is_refused(producer: Make, wrong: Any) -> None:
+    with pytest.raises(MisuseError):
+        producer("loader").bulk_load(some("1"), begin=wrong)
 
 
 # ---- bad input -----------------------------------------------------------------------------------

@@ -135,9 +135,10 @@ def test_an_offset_store_that_is_killed_has_all_offsets_of_a_commit_or_none(
         ("offset_changelog", "50 pages, 4,000 of 4,000 views counted\neach page is right"),
         ("merge_log", "orders: each once, in order\npayments: each once, in order"),
         ("deduplicate", "2,000 without repeats, of 2,000 views"),
+        ("conditional_producer", "5,000 prices; 100 numbers, each once"),
     ],
 )
-def test_a_pattern_leaves_each_output_once(bootstrap: str, name: str, told: str) -> None:
+def test_an_output_is_there_once(bootstrap: str, name: str, told: str) -> None:
     """They are killed in test_patterns_killed.py."""
     assert told in run(bootstrap, name, "--topic", fresh(name))
 

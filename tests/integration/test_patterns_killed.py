@@ -1,4 +1,4 @@
-"""Each pattern's example, and a cleaning, killed at every step: as if they never had been."""
+"""Examples of patterns and logs, and a cleaning, killed at every step: as if never."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.kafka.publish import marks_of
-from coop_consumer.patterns import (
-    Deduplicator,
-    OffsetChangelog,
-    committed_records,
-    with_source,
-)
+from coop_consumer.patterns import OffsetChangelog, with_source
 from coop_consumer.patterns.folding import POSITION
+from examples import deduplicate
 from tests.support.journal import WAIT_S
 from tests.support.stepping import kill_at_every_step
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
@@ -179,19 +175,26 @@ def test_a_cleaning(bootstrap: str, write: Write, read: Read) -> None:
         assert [value for _, value in found] == [b"0", b"1", b"2", b"3"], f"killed at {number}"
 
 
-def test_a_reader_of_what_was_repartitioned(bootstrap: str, write: Write, read: Read) -> None:
+def test_deduplicate(bootstrap: str, write: Write, read: Read) -> None:
     """Its writer repeats after a kill. The reader sees each record once."""
     steps = 24
     values = [b"%d" % number for number in range(6)]
-    topic = write(steps, [("", value) for value in values], "-out")
+    topic = write(steps, [("", value) for value in values], "-by-page")
     config = {"bootstrap.servers": bootstrap}
-    check(kill_at_every_step("tests.support.repartitioner", config, topic, steps), steps)
-    written = sum(map(len, read(f"{topic}-out", steps)))
+    check(kill_at_every_step("examples.deduplicate", config, topic, steps), steps)
+    written = sum(map(len, read(f"{topic}-by-page", steps)))
     assert written > steps * len(values), "some of them are there twice"
-    for number in range(steps):
-        records, dedup = read_place(config, f"{topic}-out", number), Deduplicator()
-        assert [it.value() for it in records if dedup.is_new(it)] == values, f"killed at {number}"
+    found = [it.value() for at in range(steps) for it in deduplicate.read(config, topic, at)]
+    assert sorted(found) == sorted(values * steps)
 
 
-def read_place(config: Mapping[str, object], topic: str, number: int) -> Iterator[Message]:
-    return committed_records(config, TopicPartition(topic, number), 0)
+def test_conditional_producer(bootstrap: str, write: Write, read: Read) -> None:
+    steps = 42
+    topic = write(steps, [], "", "-numbers")
+    config, constants = {"bootstrap.servers": bootstrap}, {"ROWS": 3, "NUMBERS": 3}
+    example = "examples.conditional_producer"
+    check(kill_at_every_step(example, config, topic, steps, **constants), steps)
+    for number, found in enumerate(read(topic, steps)):
+        assert [value for _, value in found] == [b"100", b"101", b"102"], f"killed at {number}"
+    for number, found in enumerate(read(f"{topic}-numbers", steps)):
+        assert [value for _, value in found] == [b"1", b"2", b"3"], f"killed at {number}"

@@ -1,4 +1,4 @@
-"""A module that is killed before and after each of its calls to a transactional Producer.
+"""A module that is killed before and after each of its calls to a Producer.
 
 `python -m tests.support.stepping PLAN`, with a plan as JSON. Partition n of the module's topics
 belongs to the run that is killed at step n; then the module runs again there, to its end. Out: for
@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from coop_consumer.kafka import publish
+from coop_consumer.kafka import publish, transaction_calls
 from tests.support.journal import WAIT_S
 
 _ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def kill_at_every_step(
 
 
 class _Stepping:
-    """A Producer; each call of a transaction counts as a step before and after."""
+    """A Producer; each call that writes, or is of a transaction, is a step before and after."""
 
     def __init__(self, producer: Any, step: Callable[[], None]) -> None:
         self._producer, self._step = producer, step
@@ -101,7 +101,10 @@ def _run(plan: Mapping[str, Any], number: int, kill_at: int | None) -> None:
         done += 1
 
     real = publish.Producer
-    publish.Producer = lambda *a, **k: _Stepping(real(*a, **k), step)  # type: ignore[misc, assignment]
+    makers: list[Any] = [publish, transaction_calls, module]
+    for it in makers:
+        if hasattr(it, "Producer"):
+            it.Producer = lambda *a, **k: _Stepping(real(*a, **k), step)
     module.run(plan["config"], plan["topic"], number)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import LogConflictError, MisuseError
 from coop_consumer.logs import LogToken, NewRecord
 from coop_consumer.logs.bulk_load import BATCH_BYTES, BATCH_RECORDS, LOAD_HEADER, bulk_load
 from coop_consumer.logs.records import Conflict, TaggedRecord, VisibleRecord
@@ -25,6 +25,7 @@ class Target:
         self.log, self.name, self.place = log, name, ("memory", 0)
         self.appends: list[int] = []
         self.is_ready = False
+        self.removed = 0
 
     def take_over(self) -> None:
         self.is_ready = True
@@ -35,7 +36,10 @@ class Target:
             TaggedRecord(VisibleRecord(offset, it.key, it.value), dict(it.headers).get(header, b""))
             for offset, it in enumerate(self.log)
         ]
-        return EMPTY.at(len(self.log) - 1), iter(found[::-1])
+        return EMPTY.at(len(self.log) - 1), iter(found[self.removed :][::-1])
+
+    def first_offset(self) -> int:
+        return self.removed
 
     def append(self, records: list[NewRecord], expected: LogToken) -> LogToken | Conflict:
         assert expected.offset == len(self.log) - 1, "nobody else is at work"
@@ -67,6 +71,35 @@ def test_a_load_goes_in_appends_of_bounded_number_and_size() -> None:
     assert small.appends == [BATCH_RECORDS, BATCH_RECORDS, 1]
     bulk_load(large, some(9, size=BATCH_BYTES // 4))
     assert large.appends == [4, 4, 1]
+
+
+def test_a_load_that_the_log_has_lost_is_not_made_again_unasked() -> None:
+    log: list[NewRecord] = []
+    bulk_load(Target(log, "a"), some(3))
+    shortened = Target(log, "a")
+    shortened.removed = 2
+    assert bulk_load(shortened, some(4)).found == 3, "its last record is there"
+
+    log.append(NewRecord(b"plain", b"record"))
+    shortened.removed = 4
+    with pytest.raises(LogConflictError, match=r"lost its beginning and has no record .* begin="):
+        bulk_load(shortened, some(6))
+    assert len(log) == 5
+    loaded = bulk_load(shortened, some(6), begin=4)
+    assert (loaded.found, loaded.count) == (4, 6)
+    assert log[5:] == [
+        it._replace(headers=((LOAD_HEADER, b"%d:a" % number),))
+        for number, it in enumerate(some(6))
+        if number >= 4
+    ]
+    assert bulk_load(shortened, some(6), begin=0).found == 6, "the log knows better"
+
+
+def test_a_load_that_has_never_begun_begins_in_a_shortened_log() -> None:
+    shortened = Target([NewRecord(b"plain", b"record")] * 3, "a")
+    shortened.removed = 2
+    loaded = bulk_load(shortened, some(2), begin=0)
+    assert (loaded.found, loaded.count) == (0, 2)
 
 
 def test_a_load_without_records_is_none() -> None:

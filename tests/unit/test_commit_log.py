@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -468,7 +469,7 @@ def test_a_snapshot_of_another_topic_or_from_the_future_is_refused(
 
 
 def test_a_snapshot_cut_in_half_is_passed_over_if_the_log_is_whole(
-    partition: MemoryPartition,
+    partition: MemoryPartition, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = MemorySnapshots()
     log, _ = opened(partition, "a", snapshots=kept)
@@ -478,15 +479,54 @@ def test_a_snapshot_cut_in_half_is_passed_over_if_the_log_is_whole(
     whole = dict(kept.records)
     for lost in whole:
         kept.records = {key: value for key, value in whole.items() if key != lost}
+        caplog.clear()
         again, machine = opened(partition, "b", snapshots=kept)
         with again:
             assert machine.values == {"x": 1, "y": 2}
+        assert [it.levelno for it in caplog.records] == [logging.WARNING]
         with pytest.raises(SnapshotError, match="the log begins at offset 5"):
             CommitLog(Shortened(partition, "c"), Registers(), kept)
     kept.records = {**whole, b"part-0": b"another"}
+    caplog.clear()
     again, machine = opened(partition, "b", snapshots=kept)
     with again:
         assert machine.values == {"x": 1, "y": 2}
+        [line] = caplog.records
+        assert line.getMessage() == (
+            "memory-0: the snapshot has parts that are not those that it was written with. It is "
+            "passed over: the log is read from its beginning. Call snapshot() again to replace it"
+        )
+        again.snapshot()
+    caplog.clear()
+    opened(partition, "c", snapshots=kept)[0].close()
+    assert not caplog.records, "a snapshot that is whole again"
+
+
+def test_a_snapshot_of_a_newer_version_is_passed_over_and_never_replaced(
+    partition: MemoryPartition, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Programs of that version count on it."""
+    kept = MemorySnapshots()
+    log, _ = opened(partition, "a", snapshots=kept)
+    with log:
+        log.append([put("x", 1)])
+        log.snapshot()
+    kept.records[b"vouch"] = b"\x02" + kept.records[b"vouch"][1:]
+    before = dict(kept.records)
+    again, machine = opened(partition, "b", snapshots=kept)
+    with again:
+        assert machine.values == {"x": 1}
+        [line] = caplog.records
+        assert (line.levelno, line.__dict__["event"]) == (logging.WARNING, "snapshot.broken")
+        assert line.getMessage() == (
+            "memory-0: the snapshot has version 2, and this library reads version 1. It is passed "
+            "over: the log is read from its beginning. Update this program"
+        )
+        with pytest.raises(SnapshotError, match=r"writes version 1\. It stays.* Update this"):
+            again.snapshot()
+    assert kept.records == before
+    with pytest.raises(SnapshotError, match=r"version 2.*begins at offset 5.*Update this program"):
+        CommitLog(Shortened(partition, "c"), Registers(), kept)
 
 
 def test_a_log_that_has_lost_its_end_is_told(partition: MemoryPartition, log: CommitLog) -> None:

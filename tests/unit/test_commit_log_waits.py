@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import AppendInDoubtError, LogBlockedError
 from coop_consumer.logs import Applied, CommitLog, MemoryPartition, log_thread, replica
-from coop_consumer.logs.appender import TIMEOUT_S
+from coop_consumer.logs.appender import APPEND_MAX_BYTES, TIMEOUT_S
 from coop_consumer.logs.memory_log import MemoryClient
+from coop_consumer.logs.records import NewRecord, VisibleRecord
 from tests.support.journal import WAIT_S
 from tests.support.registers import Registers, put
 
@@ -28,6 +29,19 @@ def dead(partition: MemoryPartition) -> Iterator[MemoryClient]:
     assert client.renew() is Said.DONE
     client.produce([put("x", "of the dead")])
     return client
+
+
+class Unread:
+    """A state that any record leaves as it is."""
+
+    def apply(self, records: Sequence[VisibleRecord]) -> Sequence[object]:
+        return (None,) * len(records)
+
+    def snapshot(self) -> Iterator[bytes]:
+        yield b""
+
+    def restore(self, parts: Iterable[bytes]) -> None:
+        del parts
 
 
 class Powerless(MemoryClient):
@@ -81,6 +95,22 @@ def test_what_waits_goes_in_appends_of_a_bounded_size(
     sizes = [4 * tokens[:-1].count(token) for token in dict.fromkeys(tokens[:-1])]
     assert max(sizes) == 8, "two of four together; a third one would be above the bound"
     assert tokens[-1] not in tokens[:-1], "one that is larger goes alone"
+
+
+def test_large_records_of_several_callers_go_in_appends_of_their_own(
+    partition: MemoryPartition,
+) -> None:
+    """A few of them in one transaction would be more than a caller may append."""
+    part = log_thread.SHARED_MAX_BYTES // 8
+    sizes = [6 * part, 6 * part, part, 9 * part, part, part]
+    with CommitLog.in_memory(partition, "a", Unread()) as log:
+        with partition.lock:  # the first append waits, and the others for it
+            log.append_later([NewRecord(b"first", b"")])
+            asked = [log.append_later([NewRecord(b"", bytes(size))]) for size in sizes]
+        tokens = [it.result(WAIT_S).token.offset for it in asked]
+    together = [tokens.count(token) for token in dict.fromkeys(tokens)]
+    assert together[-4:] == [1, 2, 1, 2]
+    assert log_thread.SHARED_MAX_BYTES <= APPEND_MAX_BYTES
 
 
 def test_a_doubt_about_an_append_that_many_share_names_no_id(partition: MemoryPartition) -> None:

@@ -42,6 +42,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.WorkerImportError("jobs:Billing", "no module named 'jobs'"),
         errors.MisuseError("poll()", "the consumer is closed", "Make a new one"),
         errors.BatchConflictError("billing", 17, "was written by others", "Name it anew"),
+        errors.OffsetUnknownError("billing", "orders", 3, "offsets-0", 77),
         errors.OffsetsPartlyStoredError("billing", "orders-3", "totals-0", "no such topic"),
         errors.LogConflictError("splitter", "lines-0 offset 41", "is not its own", "Find out"),
         errors.TopicMissingError("orders", "written"),

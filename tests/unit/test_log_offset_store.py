@@ -11,7 +11,7 @@ import pytest
 
 from assignors import TopicPartition
 from coop_consumer.core.placement import partition_of
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import MisuseError, OffsetUnknownError
 from coop_consumer.logs.memory_log import MemoryPartition
 from coop_consumer.logs.records import NewRecord
 from coop_consumer.offset_stores import LogOffsetStore, MemoryOffsetStore, OffsetEntry
@@ -78,6 +78,41 @@ def test_a_corrupt_record_is_named_and_the_last_sound_entry_counts(
     assert f"memory-0, offset {offset}: corrupt record, byte 0: a value of 6 bytes" in caplog.text
     assert one.commit("billing", {A: OffsetEntry(43)}, expected={A: 42}) is None
     assert other.fetch("billing", [A]) == {A: OffsetEntry(43)}
+
+
+def test_what_compaction_has_left_of_a_damaged_place_is_no_absent_entry(
+    stores: ExitStack,
+) -> None:
+    """The log has the newest record of each key. Others share the appends, and go on."""
+    before, after = partitions_of(1), partitions_of(1)
+    with LogOffsetStore.in_memory(before, "one") as one:
+        one.commit("billing", {A: OffsetEntry(42), B: OffsetEntry(7)})
+        key = records_of(OffsetCommit("billing", {A: OffsetEntry(0)}, {}))[0].key
+        before[0].append_plainly(NewRecord(key, b"\x01 torn"))
+        assert one.fetch("billing", [A]) == {A: OffsetEntry(42)}
+    for record in {it.key: it for _, it in before[0].visible()}.values():
+        after[0].append_plainly(record)
+    store = stores.enter_context(LogOffsetStore.in_memory(after, "two"))
+
+    with pytest.raises(OffsetUnknownError, match=r"group billing, orders-0: .* no sound one"):
+        store.fetch("billing", [A, B])
+    assert store.fetch("billing", [B]) == {B: OffsetEntry(7)}
+    with after[0].lock:  # the first append waits, and the other commits share the next one
+        asked = [
+            store.commit_later("others", {A: OffsetEntry(1)}),
+            store.commit_later("billing", {A: OffsetEntry(1)}, {A: None}),
+            store.commit_later("billing", {B: OffsetEntry(8)}, {B: 7}),
+            store.commit_later("billing", {B: OffsetEntry(9)}, {A: 42}),
+        ]
+    for refused in (1, 3):
+        with pytest.raises(OffsetUnknownError, match="Nothing was committed"):
+            asked[refused].result(WAIT_S)
+    assert [asked[it].result(WAIT_S) for it in (0, 2)] == [None, None]
+    assert store.fetch("billing", [B]) == {B: OffsetEntry(8)}
+
+    assert store.commit("billing", {A: OffsetEntry(42)}) is None
+    assert store.commit("billing", {A: OffsetEntry(43)}, {A: 42}) is None
+    assert store.fetch("billing", [A, B]) == {A: OffsetEntry(43), B: OffsetEntry(8)}
 
 
 def test_what_callers_commit_while_an_append_is_under_way_shares_the_next_one(

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from assignors import TopicPartition
+from coop_consumer.errors import OffsetUnknownError
 from coop_consumer.logs.records import NewRecord, VisibleRecord
 from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
 from coop_consumer.offset_stores.machine import OffsetMachine, records_of, size_record
@@ -49,10 +50,66 @@ def test_a_corrupt_record_names_its_log_offset_and_the_last_sound_entry_stays(
     [line] = caplog.records
     assert line.levelno == logging.ERROR
     assert line.getMessage().startswith("offsets-3, offset 77: corrupt record, byte ")
+    assert "The last sound entry of its place counts." in line.getMessage()
     assert machine.corrupt == 1
 
     machine.apply(visible(*commit(51, ORDERS[2]), first=79))
     assert machine.table.get("billing", ORDERS[2]) == OffsetEntry(51)
+
+
+def test_a_place_whose_sound_records_compaction_has_removed_is_unknown_and_not_absent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A fresh machine has the newest record of each key, and the others have been there."""
+    log = visible(size_record(8), *commit(42, *ORDERS))
+    damaged = log[3].key
+    log.append(VisibleRecord(77, damaged, b"\x01 torn"))
+    newest = {it.key: it for it in log}
+    machine = OffsetMachine("offsets-3")
+    machine.apply([it for it in log if newest[it.key] is it])
+
+    known = [it for it in ORDERS if it != ORDERS[2]]
+    assert machine.found("billing", known) == dict.fromkeys(known, OffsetEntry(42))
+    for ask in (
+        lambda: machine.get("billing", ORDERS[2]),
+        lambda: machine.found("billing", ORDERS),
+    ):
+        with pytest.raises(OffsetUnknownError, match=r"orders-2: .* \(offsets-3, offset 77\)"):
+            ask()
+    assert machine.get("other", ORDERS[2]) is None
+    assert "no sound entry of its place, so nobody gets one" in caplog.text
+
+    other = OffsetMachine("offsets-3")
+    parts = list(machine.snapshot())
+    other.restore(parts)
+    assert (other.partitions, len(other.table)) == (8, 4)
+    with pytest.raises(OffsetUnknownError, match="offset 77"):
+        other.get("billing", ORDERS[2])
+    for end in range(4, 40):
+        with pytest.raises(CorruptRecordError):
+            other.restore([b"".join(parts)[:end]])
+
+    other.apply(visible(*commit(43, ORDERS[2]), first=78))
+    assert other.get("billing", ORDERS[2]) == OffsetEntry(43)
+    machine.restore(other.snapshot())
+    assert machine.found("billing", ORDERS)[ORDERS[2]] == OffsetEntry(43)
+
+
+def test_a_sound_record_behind_a_corrupt_one_counts_in_the_same_read() -> None:
+    machine = OffsetMachine("offsets-3")
+    [sound] = commit(43, ORDERS[0])
+    machine.apply([VisibleRecord(1, sound.key, b""), *visible(sound, first=2)])
+    assert machine.get("billing", ORDERS[0]) == OffsetEntry(43)
+
+
+def test_a_corrupt_key_makes_no_place_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    machine = OffsetMachine("offsets-3")
+    [record] = commit(43, ORDERS[0])
+    assert record.key is not None
+    machine.apply([VisibleRecord(1, record.key + b"!", record.value)])
+    machine.apply([VisibleRecord(2, record.key.replace(b"o", b"\xff"), record.value)])
+    assert machine.get("billing", ORDERS[0]) is None
+    assert caplog.text.count("It names no place, so no entry is concerned") == 2
 
 
 def test_a_number_of_partitions_that_is_none_is_reported_too(

@@ -7,10 +7,12 @@ from concurrent.futures import Future
 import pytest
 
 from assignors import TopicPartition
+from coop_consumer.logs.appender import APPEND_MAX_BYTES
+from coop_consumer.logs.records import size_of
 from coop_consumer.offset_stores import waiting
 from coop_consumer.offset_stores.machine import records_of
 from coop_consumer.offset_stores.waiting import CommitQueue, Unfit, WaitingCommit, unfit
-from offsets import OffsetCommit, OffsetConflict, OffsetEntry, OffsetTable
+from offsets import OffsetCommit, OffsetConflict, OffsetEntry, OffsetRange, OffsetTable
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 NOW = OffsetTable()
@@ -78,6 +80,23 @@ def test_a_commit_of_many_records_goes_alone(monkeypatch: pytest.MonkeyPatch) ->
         queue.add(one)
 
     assert [queue.take() for _ in range(3)] == [[small], [large], [other]]
+
+
+def test_large_commits_go_in_appends_of_bounded_size() -> None:
+    """Together they would be above what a log takes, and all callers would be refused."""
+    gaps = tuple(OffsetRange(at, at) for at in range(2**40, 2**40 + 2**21, 2**8))
+    places = [TopicPartition("orders", number) for number in range(100)]
+    commit = OffsetCommit("g", dict.fromkeys(places, OffsetEntry(1, "m" * 4_096, gaps)), {})
+    size = sum(map(size_of, records := records_of(commit)))
+    assert waiting.BYTES_MAX / 2 < size < waiting.BYTES_MAX
+    large = [WaitingCommit(commit, records, Future()) for _ in range(3)]
+    queue = CommitQueue()
+    for one in (*large, small := wants(1), huge := WaitingCommit(commit, records * 5, Future())):
+        queue.add(one)
+
+    batches = [queue.take() for _ in range(4)]
+    assert batches == [large[:1], large[1:2], [large[2], small], [huge]]
+    assert waiting.BYTES_MAX <= APPEND_MAX_BYTES
 
 
 def test_whoever_has_cancelled_is_left_out() -> None:
