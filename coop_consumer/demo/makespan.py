@@ -2,30 +2,16 @@
 
 In: each record as its handler ends. Out: what was lost, repeated, out of order; the time in which
 the heap was worked off, over the least time in which anybody could. Keys run one record at a time.
-So nobody is quicker than the heaviest key alone, nor than all workers that are never idle.
+So nobody is quicker than the records of one key, nor than all workers that are never idle. Both are
+counted in the time that handlers have really taken: so no group can be quicker than its bound.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
 
 from coop_consumer.demo.check import Verdict
-
-
-def least_s(keys: Iterable[bytes], workers: int, handler_s: float) -> float:
-    """The least time for records of these keys, in seconds.
-
-    >>> least_s([b"a"] * 6 + [b"b"] * 2, workers=4, handler_s=0.5)
-    3.0
-    >>> least_s([b"a", b"b", b"c", b"d"], workers=2, handler_s=0.5)
-    1.0
-    """
-    counts = Counter(keys)
-    if not counts:
-        return 0.0
-    return max(*counts.values(), counts.total() / workers) * handler_s
 
 
 class HandledRecords:
@@ -47,30 +33,40 @@ class HandledRecords:
         self._places: set[tuple[int, int]] = set()
         self._offsets: dict[tuple[int, bytes], int] = {}
         self._repeated = self._out_of_order = 0
-        self._heap, self._spent_s = 0, 0.0
+        self._spent_s: defaultdict[tuple[int, bytes], float] = defaultdict(float)
 
     def note(
         self, key: bytes, partition: int, offset: int, row: int, *, began_s: float, ended_s: float
     ) -> None:
         """A handler has ended."""
         with self._lock:
-            if row >= self._heap_row:
-                self._heap += 1
-                self._spent_s += ended_s - began_s
             if (partition, offset) in self._places:
+                # A repeat may run beside later records of its key: no bound may count its time.
                 self._repeated += 1
                 return
             self._places.add((partition, offset))
+            if row >= self._heap_row:
+                self._spent_s[partition, key] += ended_s - began_s
             self._out_of_order += self._offsets.get((partition, key), -1) > offset
             self._offsets[partition, key] = offset
             self.count += 1
             self.last_s = max(self.last_s, ended_s)
 
-    @property
-    def handler_s(self) -> float:
-        """What a record of the heap has taken on average; 0.0 before the first one."""
+    def least_s(self, workers: int) -> float:
+        """The least time for the heap, in seconds; 0.0 before its first record. O(keys).
+
+        Args:
+            workers: How many the group has.
+
+        >>> handled = HandledRecords(heap_row=0)
+        >>> handled.note(b"a", 0, 0, 0, began_s=1.0, ended_s=4.0)
+        >>> handled.note(b"b", 0, 1, 1, began_s=1.0, ended_s=2.0)
+        >>> handled.least_s(workers=1), handled.least_s(workers=2)
+        (4.0, 3.0)
+        """
         with self._lock:
-            return self._spent_s / self._heap if self._heap else 0.0
+            of_keys = self._spent_s.values()
+            return max(max(of_keys, default=0.0), sum(of_keys) / workers)
 
     def verdict(self, records: int) -> Verdict:
         """What is wrong, if there were so many records."""

@@ -22,7 +22,7 @@ from coop_consumer.config import Config
 from coop_consumer.demo.check import Verdict
 from coop_consumer.demo.flights import FLIGHTS, Flight
 from coop_consumer.demo.kafka import DemoBroker
-from coop_consumer.demo.makespan import HandledRecords, least_s
+from coop_consumer.demo.makespan import HandledRecords
 from coop_consumer.demo.run import DemoStalledError
 from coop_consumer.errors import ConfigError
 from coop_consumer.pool import WorkerPool
@@ -158,11 +158,10 @@ class SkewRound:
             begun_s = time.monotonic()
             go.set()
             self._wait(lambda: min(it.count for it in handled.values()), len(flights))
-        keys = [flight.tail or b"" for flight in flights[warm:]]
         return {
             side: RoundResult(
                 it.last_s - begun_s,
-                least_s(keys, self._sizes.members, it.handler_s),
+                it.least_s(self._sizes.members),
                 it.verdict(len(flights)),
             )
             for side, it in handled.items()

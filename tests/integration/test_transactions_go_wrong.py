@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -96,11 +97,18 @@ def test_a_call_that_never_returns_holds_up_nothing_but_its_transaction(
 ) -> None:
     """librdkafka#5456: `send_offsets_to_transaction` may hang whatever its time-out says."""
     totals, never, hangs = topic(1), threading.Event(), threading.Event()
-    orders = job(1, **ONCE, **{"output.topics": totals, "transaction.timeout.ms": 1_000})
+    timeout_s = 1.0
+    hung_s: list[float] = []
+    settings: dict[str, object] = {
+        "output.topics": totals,
+        "transaction.timeout.ms": round(timeout_s * 1_000),
+    }
+    orders = job(1, **ONCE, **settings)
     real = TransactionClient.fence_entry
 
     def fence_entry(client: TransactionClient, action: Any) -> Said:
         if not hangs.is_set():
+            hung_s.append(time.monotonic())
             hangs.set()
             never.wait()
         return real(client, action)
@@ -109,10 +117,15 @@ def test_a_call_that_never_returns_holds_up_nothing_but_its_transaction(
     produced = orders.produce(KEYS[:50])
     with WorkerPool(Sends, orders.settings, [orders.topic], workers=4) as pool:
         assert hangs.wait(WAIT_S)
+        committed = pool.counters.committed
         produced += orders.produce(KEYS[:50])
+        eventually(lambda: pool.counters.committed, lambda count: count > committed)
+        waited_s = time.monotonic() - hung_s[0]
         eventually(lambda: pool.counters.committed, lambda count: count == len(produced))
     never.set()
     assert_once(places_of(visible(orders, totals)), produced)
+    # No benchmark: beyond the promised time a slow machine has 20 s, far from waiting for ever.
+    assert waited_s <= 2 * timeout_s + 20.0
 
 
 def transactional_ids(client: dict[str, str], *states: str) -> list[str]:

@@ -277,7 +277,7 @@ class TestBusyKeys:
         (line,) = lines(member, "one key")
         assert line == (
             "t-0: one key (N14228) is 51 % of the work and runs on one worker; at most 2.0 can be "
-            "busy there. More workers or members will not help: make its handler quicker, or "
+            "busy there. More workers or members will hardly help: make its handler quicker, or "
             "split the key."
         )
         self.watch(member, 45)
