@@ -101,8 +101,8 @@ GUARANTEES = tuple(
     System(name, True, True, own_command, _own_version, _one, unfit)
     for name, unfit in (("at-least-once", _only_sending), ("exactly-once", _alone_or_sending))
 )
-"""The same by the guarantee that it is asked for, where handlers send. Where they do not, `ours` has
-the first one, and `io` and `noop` show what the other one costs."""
+"""The same by the guarantee that it is asked for, where handlers send. Where they do not, `ours`
+has the first one, and `io` and `noop` show what the other one costs."""
 ONE_CORE = System("ours-one-core", True, True, own_command, _own_version, _one, _only_threads)
 """The same as `coop-consumer run --one-core` runs it; all else is at its default."""
 WATCHED = System("ours-watched", True, True, own_command, _own_version, _one, _always)

@@ -28,7 +28,7 @@ WINDOW_MS = 10_000
 AGAIN_MS = 60_000
 _RUNS_SHARE = 0.8
 """Between two of its records a key may wait for a worker. Measured: 0.83 to 0.92 beside others.
-So more workers may make it a quarter quicker at most (decision 070)."""
+So more workers may make it a quarter quicker at most (decision 072)."""
 _BUSY_SHARE = 0.95
 _LOOKS_MIN = 20
 

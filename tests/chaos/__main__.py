@@ -3,9 +3,9 @@
 In: how many runs, which faults, the first seed; or, for the soak, how many minutes. Out: a line a
 run, a table at the end, and exit code 1 if anything was lost, out of order or stuck, or a member
 ended that should not have. With `--exactly-once`, also if an output is doubled, missing, behind a
-later one of its key, or not what a single thread would have made. With `--mutant`, exit code 1 if no
-run was convicted by what it left: to be stuck, or to end, convicts nobody. Ctrl-C ends it with the
-table of what was run.
+later one of its key, or not what a single thread would have made. With `--mutant`, exit code 1 if
+no run was convicted by what it left: to be stuck, or to end, convicts nobody. Ctrl-C ends it with
+the table of what was run.
 """
 
 from __future__ import annotations
