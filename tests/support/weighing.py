@@ -59,6 +59,11 @@ class Weighing:
         hashes, sums = self._hashes[tp], self._sums[tp]
         return sums[bisect_left(hashes, after)] - sums[bisect_left(hashes, lo)]
 
+    def beside(self, tp: TopicPartition, place: int) -> int:
+        """The load of the heavier one of the keys on both sides of a border."""
+        at = bisect_left(self._hashes[tp], place)
+        return max((load for _, load in self._keys[tp][max(0, at - 1) : at + 1]), default=0)
+
     def carried(self, plan: Assignment) -> dict[str, int]:
         """What each member carries."""
         return {
