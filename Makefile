@@ -60,7 +60,7 @@ chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; 
 chaos-eos: jars  ## The same for members with exactly once: are outputs and state right?
 	$(BIN)/python -m tests.chaos --exactly-once --runs $(CHAOS_RUNS)
 
-chaos-logs: jars  ## Judge 50 histories of the KV store, and kill bulk loads 50 times
+chaos-logs: jars  ## Judge 2 x 50 histories of the KV store, and kill bulk loads 50 times
 	$(BIN)/python -m tests.chaos.logs
 
 soak: jars  ## Let one group live through one fault after the other for SOAK_MINUTES
