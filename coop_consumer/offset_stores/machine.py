@@ -38,7 +38,7 @@ _UNKNOWN_COUNT: Final = struct.Struct(">I")
 _UNKNOWN: Final = struct.Struct(">QI")
 """Log offset, and bytes of the key."""
 
-_Place = tuple[str, TopicPartition]
+_GroupPlace = tuple[str, TopicPartition]
 
 
 class OffsetMachine:
@@ -58,7 +58,9 @@ class OffsetMachine:
         self.partitions = 0
         self.corrupt = 0
         self._where = where
-        self._unreadable: dict[_Place, int] = {}  # log offsets, of places that had no entry then
+        self._unreadable: dict[
+            _GroupPlace, int
+        ] = {}  # log offsets, of places that had no entry then
 
     def apply(self, records: Sequence[VisibleRecord]) -> Sequence[object]:
         """Take the log's next records. They have no results. O(records)."""
@@ -149,7 +151,7 @@ class OffsetMachine:
             )
 
 
-def _place_of(key: bytes) -> _Place | None:
+def _place_of(key: bytes) -> _GroupPlace | None:
     """The place that a key names, if it can be read."""
     try:
         group, topic, partition = decode_place(key)
@@ -158,9 +160,9 @@ def _place_of(key: bytes) -> _Place | None:
         return None
 
 
-def _unknown_in(data: bytes, at: int) -> tuple[dict[_Place, int], int]:
+def _unknown_in(data: bytes, at: int) -> tuple[dict[_GroupPlace, int], int]:
     """The unknown places of a snapshot, from this byte on, and where they end."""
-    found: dict[_Place, int] = {}
+    found: dict[_GroupPlace, int] = {}
     if data[at : at + len(_UNKNOWN_MARK)] != _UNKNOWN_MARK:
         return found, at
     at += len(_UNKNOWN_MARK)
