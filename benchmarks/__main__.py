@@ -60,7 +60,7 @@ from benchmarks.scale import scale
 from benchmarks.spark import reading, working
 from benchmarks.spark.reading import spark_read
 from benchmarks.spark.working import spark_work
-from benchmarks.systems import GUARANTEES, ONE_CORE, OURS, PEERS
+from benchmarks.systems import AT_LEAST_ONCE, EXACTLY_ONCE, ONE_CORE, OURS, PEERS
 from benchmarks.warm import JVM_OPTIONS, warm
 from coop_consumer.broker import EmbeddedBroker
 
@@ -76,11 +76,17 @@ SPARK: dict[str, Callable[[Broker, int], list[JsonRow]]] = {
     "spark-work": spark_work,
 }
 """What Spark is measured on; it has its own machinery, so it is no part of --all."""
-OWN = {OURS.name, ONE_CORE.name, *(it.name for it in GUARANTEES), *reading.OURS, *working.OURS}
+OWN = {
+    *(it.name for it in (OURS, ONE_CORE, AT_LEAST_ONCE, EXACTLY_ONCE)),
+    *reading.OURS,
+    *working.OURS,
+}
 """Systems whose promises are ours."""
 WAITS = ("autoscale", "churn", "drain", "eoswaits", "hotkey", "kill12", "ops", "restart")
 RAW_CASES = ("noop", "noop-batch")
 """Judged against the raw loop in the same invocation, asked for or not."""
+GUARANTEED = ("io", "noop")
+"""They send nothing, and tell what exactly once costs nevertheless."""
 
 
 @contextmanager
@@ -163,7 +169,9 @@ def rows_of(
     wanted = {*peers, "raw"} if name in RAW_CASES else {*peers} - {"raw"}
     rows: list[JsonRow] = []
     for case in CASES[name]:
-        ours = GUARANTEES if case.sends else (OURS, ONE_CORE, *GUARANTEES[1:])
+        ours = [AT_LEAST_ONCE] if case.sends else [OURS, ONE_CORE]
+        if case.sends or name in GUARANTEED:
+            ours.append(EXACTLY_ONCE)
         systems = [*ours, *(it for it in PEERS.values() if it.name in wanted)]
         rows += measured(at, shortened(case, records_max), systems, runs)
     return rows

@@ -77,15 +77,6 @@ def _no_sending(unfit: Callable[[Case], str]) -> Callable[[Case], str]:
     return lambda case: "it has no transactions" if case.sends else unfit(case)
 
 
-def _only_sending(case: Case) -> str:
-    return "" if case.sends else "it is ours, where nothing is sent"
-
-
-def _alone_or_sending(case: Case) -> str:
-    is_told = case.sends or case.name in ("io", "noop")
-    return "" if is_told else "its share is told by io, noop and eos"
-
-
 def _only_threads(case: Case) -> str:
     if case.work == "burn":
         return "its processes are to have a core each"
@@ -97,12 +88,12 @@ def _own_version() -> str:
 
 
 OURS = System("ours", True, True, own_command, _own_version, lambda case: case.members, _always)
-GUARANTEES = tuple(
-    System(name, True, True, own_command, _own_version, _one, unfit)
-    for name, unfit in (("at-least-once", _only_sending), ("exactly-once", _alone_or_sending))
+AT_LEAST_ONCE, EXACTLY_ONCE = (
+    System(name, True, True, own_command, _own_version, _one, _always)
+    for name in ("at-least-once", "exactly-once")
 )
-"""The same by the guarantee that it is asked for, where handlers send. Where they do not, `ours`
-has the first one, and `io` and `noop` show what the other one costs."""
+"""The same by the guarantee that it is asked for. Where handlers send nothing, `ours` has the first
+one."""
 ONE_CORE = System("ours-one-core", True, True, own_command, _own_version, _one, _only_threads)
 """The same as `coop-consumer run --one-core` runs it; all else is at its default."""
 WATCHED = System("ours-watched", True, True, own_command, _own_version, _one, _always)

@@ -161,17 +161,16 @@ class LogReading:
         self._state.counters.unreadable += sum(news.values())
         self._state.tally.unreadable.update(news)
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-        is_once = self._state.config.exactly_once
         meaning = (
             "What they tell of a member's progress ends this group; anything else is passed over."
-            if is_once
+            if self._state.config.exactly_once
             else "Passed over: what they tell is done again, nothing is lost."
         )
         self._state.report(
             Level.WARNING,
             LogEvent.PROGRESS_LOG_UNREADABLE,
             f"progress log, partition {view.log_partition}: cannot read {told}. {meaning} "
-            "If members of a newer version run, upgrade "
-            "this one; else look for a stranger who writes to the progress topic.",
+            "If members of a newer version run, upgrade this one; else look for a stranger who "
+            "writes to the progress topic.",
             tp=TopicPartition(self._state.config.progress_log, view.log_partition),
         )

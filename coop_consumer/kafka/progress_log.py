@@ -39,7 +39,7 @@ _ASK_AGAIN_S = 0.25
 _CUT_MS = 5_000
 """A read that has not got on for so long asks whether its end is still there."""
 _TOLD_AFTER_S = 2.0
-
+"""A topic that was just created, or moves to another broker, has no leader for a moment."""
 _GOES_ON = (
     "This member reads the log again and appends its own progress again. Progress that no running "
     "member has falls back to the committed offsets: those records repeat. Nothing is lost."
@@ -49,7 +49,6 @@ _ENDS = (
     "already: coop-consumer reset says where the group goes on."
 )
 """What it means that the log has lost records."""
-"""A topic that was just created, or moves to another broker, has no leader for a moment."""
 
 
 @dataclass(slots=True)
@@ -350,8 +349,7 @@ class ProgressReader(Consuming):
         log.error(
             "%s: progress log %d begins elsewhere than before, or has lost the records from offset "
             "%d on (records were deleted, the topic was truncated or created again, or a broker "
-            "fails). %s Find out who deletes records of %s: its cleanup.policy must be "
-            "compact.",
+            "fails). %s Find out who deletes records of %s: its cleanup.policy must be compact.",
             self._thread.name,
             log_partition,
             reading.position,

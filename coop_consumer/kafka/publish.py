@@ -308,8 +308,8 @@ class Publisher:
             with suppress(KafkaException):  # of one that is broken
                 self._producer.purge()
                 self._producer.flush(0)
-        # confluent-kafka 2.16 never lets go of an exception that is being handled while a call of
-        # a transaction fails, nor do its frames of this publisher: they must not keep the clients.
+        # confluent-kafka 2.16 keeps for ever an exception that is being handled while a call of a
+        # transaction fails. Its frames keep this publisher, which must not keep the clients.
         self._producer = self._consumer = _Closed(self.name)
 
     def __enter__(self) -> Self:

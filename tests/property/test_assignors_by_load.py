@@ -170,7 +170,7 @@ def test_loads_of_nothing_are_no_loads(assignor, members, partitions):
 
 @settings(max_examples=150)
 @given(keys_of_a_group())
-def test_what_can_be_cut_is_within_a_tenth_of_the_bound(group):
+def test_what_can_be_cut_is_within_a_tenth_of_the_bound_and_two_keys(group):
     """Reports are believed up to a limit, so a small group with a hot key needs up to ten plans."""
     weighing, members, partitions = group
     due = weighing.total / len(members)
