@@ -186,7 +186,7 @@ class UnexpectedAnswerError(RetriableError):
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the broker answered {self.detail!r}. The question is repeated, "
+            f"{self.where}: the broker answered {self.detail!r}. A member asks again, "
             "and nothing is lost by waiting. If it stays, look into the broker's log at this time."
         )
 

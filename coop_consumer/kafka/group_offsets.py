@@ -44,6 +44,9 @@ _AT_ONCE = 32
 """Requests of one client under way; others wait for their turn."""
 _PATIENCE_S = 30.0
 """A new broker makes its offsets topic first."""
+_WRITTEN_WITHIN_S = 120.0
+"""Kafka's own producers try as long (`delivery.timeout.ms`): a slow broker that comes back first
+loads the offsets of all groups."""
 _MAY_PASS = kafka_errors.RetriableError
 """The same request is sent again, as Kafka's own clients do. If its answer was lost, it sets the
 same offsets twice."""
@@ -103,7 +106,7 @@ class GroupOffsets:
             if refused:
                 self._raise_refused(group, asked.keys() - refused.keys(), refused)
 
-        return self.begin(group, ask)
+        return self.begin(group, ask, _WRITTEN_WITHIN_S)
 
     def committed(
         self, group: str, places: Collection[TopicPartition]
@@ -139,13 +142,18 @@ class GroupOffsets:
         for answer in pending or ():
             _end(answer, BrokerUnreachableError(self._config.bootstrap_servers, "closed meanwhile"))
 
-    def begin(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def begin(
+        self,
+        group: str,
+        ask: Callable[[], Coroutine[Any, Any, T]],
+        patience_s: float = _PATIENCE_S,
+    ) -> Future[T]:
         """Ask about a group, again while a failure may pass; its future has errors of ours."""
         answer: Future[T] = Future()
 
         async def asked() -> None:
             try:
-                _end(answer, await self._patiently(group, ask))
+                _end(answer, await self._patiently(group, ask, patience_s))
             except CoopConsumerError as error:
                 _end(answer, error)
             except Exception as error:  # noqa: BLE001 - it is the answer
@@ -166,9 +174,11 @@ class GroupOffsets:
             if self._pending is not None:
                 self._pending.discard(answer)
 
-    async def _patiently(self, group: str, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _patiently(
+        self, group: str, ask: Callable[[], Coroutine[Any, Any, T]], patience_s: float
+    ) -> T:
         """Repeat a request while its failure may pass."""
-        until_s = monotonic() + _PATIENCE_S
+        until_s = monotonic() + patience_s
         while True:
             try:
                 return await ask()

@@ -202,7 +202,7 @@ def test_what_was_committed_is_there_though_the_broker_was_killed(
             for store in stores
         ]
         broker.restart()
-        assert [it.result(2 * WAIT_S) for it in asked] == [None, None]
+        assert [it.result(6 * WAIT_S) for it in asked] == [None, None]
         for store in stores:
             assert store.fetch("billing", PLACES) == dict.fromkeys(PLACES[:2], OffsetEntry(2))
             assert store.commit("billing", {PLACES[0]: OffsetEntry(3)}) is None
