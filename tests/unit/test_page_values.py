@@ -8,8 +8,13 @@ from itertools import pairwise
 import pytest
 
 from assignors import WHOLE, TopicPartition
-from coop_consumer.errors import AuthorizationError, BrokerUnreachableError, CoopConsumerError
-from coop_consumer.ops.feed import FeedState, GroupFeed
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    CoopConsumerError,
+    UnexpectedAnswerError,
+)
+from coop_consumer.ops.feed import FeedState, GroupFeed, Listing
 from coop_consumer.ops.group_metrics import GroupLook
 from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page, outlook
 from coop_consumer.ops.page.groups_page import groups_page
@@ -435,6 +440,55 @@ def test_groups_that_need_a_person_are_listed_first() -> None:
         ("a", "good"),
     ]
     assert page.title == "(2) groups | coop-consumer"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (AuthorizationError("the brokers", "read", "ann"), "Grant the right to describe"),
+        (AuthorizationError("cluster b:9092", "authenticate", "ann"), "refused the login"),
+        (BrokerUnreachableError("kafka:9092", "timed out"), "No broker answers."),
+        (UnexpectedAnswerError("the brokers", "\x1b[31m"), "It may pass."),
+        (None, "The log of this process"),
+    ],
+    ids=["no right", "login", "away", "odd", "defect"],
+)
+def test_groups_that_cannot_be_listed_are_told_beside_those_that_are_shown(
+    error: CoopConsumerError | None, told: str
+) -> None:
+    failed = Listing(is_over=True, has_failed=True, error=error)
+    for feeds in ([], [seen(group(1, 1))]):
+        page = groups_page(feeds, NOW_MS, 30_000, failed, OPTIONS)
+        assert page.trouble is not None
+        assert page.trouble.title == "The groups of this cluster cannot be listed"
+        assert told in page.trouble.text
+        assert page.trouble.detail.isprintable()
+        assert [it.line for it in page.trouble.commands] == [
+            "coop-consumer doctor --bootstrap kafka:9092"
+        ]
+        assert page.title == "(1) groups | coop-consumer"
+        assert page.name_command == "", "nobody knows that there is no group"
+
+
+def test_an_empty_list_is_told_to_be_one_only_after_a_search() -> None:
+    first = groups_page([], NOW_MS, 30_000, Listing(), OPTIONS)
+    assert first.trouble is not None
+    assert first.trouble.is_looking
+    assert (first.name_command, first.title) == ("", "groups | coop-consumer")
+    over = groups_page([], NOW_MS, 30_000, Listing(is_over=True), OPTIONS)
+    assert over.trouble is None
+    assert over.name_command == "coop-consumer web GROUP --bootstrap kafka:9092"
+
+
+def test_groups_that_are_left_out_are_counted_with_what_shows_them() -> None:
+    listing = Listing(is_over=True, hidden=1, left_out=1_200)
+    hidden, left_out = groups_page([], NOW_MS, 30_000, listing, OPTIONS).left_out
+    assert hidden.text.startswith("1 group of this cluster may not be described by this user")
+    assert hidden.command.line.endswith("--operation Describe --group '*'")
+    assert left_out.text.startswith("1,200 more groups of this library have no members")
+    assert left_out.command.line == "coop-consumer web GROUP GROUP --bootstrap kafka:9092"
+    assert groups_page([], NOW_MS, 30_000, Listing(is_over=True)).left_out == ()
+    assert groups_page([], NOW_MS, 30_000).left_out == ()
 
 
 def test_text_of_strangers_is_escaped_where_a_terminal_or_page_would_obey() -> None:

@@ -356,7 +356,8 @@ class _Finder:
             place=status.group,
             title="Nobody works: the group has no member",
             facts=(f"{count(left, 'record')} left",),
-            remedy="Start members, or find out why they have ended: their logs say it.",
+            remedy="Start members, or find out why they have ended: their logs say it. Planned "
+            "jobs, and consumers that call assign, are no members.",
             commands=(Command("start one", start),),
         )
 
