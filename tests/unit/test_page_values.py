@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -19,17 +21,23 @@ from coop_consumer.ops.group_metrics import GroupLook
 from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page, outlook
 from coop_consumer.ops.page.groups_page import groups_page
 from coop_consumer.ops.page.letters import Letters
-from coop_consumer.ops.page.needs import NeedKind, Urgency
+from coop_consumer.ops.page.needs import WALLED_REMEDY, Need, NeedKind, Urgency, remedy_for
 from coop_consumer.ops.page.sparkline import sparkline
 from coop_consumer.ops.speed import GroupSpeed, Rate
 from coop_consumer.status.errors import GroupMissingError
-from coop_consumer.status.model import GroupStatus, PendingHandover, decided_warning
+from coop_consumer.status.model import (
+    GroupStatus,
+    PendingHandover,
+    RecordStatus,
+    decided_warning,
+)
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import RecordState
 from coop_consumer.status.words import AHEAD
 from offsets import Meaning, TenureId
+from tests.support.links import anchors_in
 from tests.unit.page_values import (
     HOSTILE,
     NOW_MS,
@@ -37,6 +45,7 @@ from tests.unit.page_values import (
     Line,
     failing,
     group,
+    overdue,
     partition,
     record,
     seen,
@@ -168,6 +177,83 @@ def test_a_handler_that_runs_since_a_clock_that_is_ahead_is_shown() -> None:
     assert (need.kind, need.since) == (NeedKind.SLOW, "")
     assert need.title == "The handler of orders-0@7 runs"
     assert any(AHEAD in fact for fact in need.facts)
+
+
+def test_a_wall_names_the_record_that_stands_first_and_has_its_commands() -> None:
+    def walled(*failed: RecordStatus, **changed: object) -> Need:
+        it = partition(ORDERS, [(WHOLE, "m-00")], left=300, failed=failed, walled=(("m-00", 9),))
+        it = replace(it, **changed)  # type: ignore[arg-type]
+        needs = shown(replace(group(2, 1), partitions=(it,))).needs.shown
+        [need] = [it for it in needs if it.kind is NeedKind.WALLED]
+        assert need.urgency is Urgency.BAD
+        return need
+
+    parked = walled(record(43))
+    assert parked.facts[-2:] == (
+        "orders-0@43 holds the stable offset for 1 min 1 s",
+        "parked after 5 attempts",
+    )
+    assert [it.line for it in parked.commands] == [
+        "coop-consumer retry billing orders-0 43 --bootstrap kafka:9092",
+        "coop-consumer skip billing orders-0 43 --bootstrap kafka:9092",
+        "coop-consumer read orders --partition 0 --from 43 --count 1 --bootstrap kafka:9092",
+    ]
+    assert [it.action for it in parked.actions] == ["retry", "skip"]
+
+    running = walled(overdue(43))
+    assert "its handler runs for 6 min 40 s" in running.facts
+    assert [it.line.split()[1] for it in running.commands] == ["read"]
+    assert running.actions == ()
+
+    others = walled(record(43, member="m-01"), failing(57))
+    assert "orders-0@57 is its first that is not done for 1 min 1 s" in others.facts
+    assert [it.line.split()[1] for it in others.commands] == ["read"]
+
+    [unknown] = walled(record(43), failed=(), holder=None).commands
+    assert unknown.line == "coop-consumer status billing --bootstrap kafka:9092"
+
+
+@pytest.mark.parametrize(
+    ("it", "kind", "told"),
+    [
+        (overdue(7), NeedKind.OVERDUE, "The log of m-00 on host-0 has the handler's stack"),
+        (failing(7), NeedKind.FAILING, "m-00 tries it again"),
+        (
+            record(7, is_parked=False, attempts=0, standing=RecordState.PAUSED),
+            NeedKind.PAUSED,
+            "resumes it at m-00 on host-0: its program by pool.resume",
+        ),
+        (
+            record(7, is_parked=False, attempts=0, standing=RecordState.RUNNING),
+            NeedKind.SLOW,
+            "The own page of m-00 on host-0 has the handler's stack",
+        ),
+        (
+            record(7, is_parked=False, attempts=0, standing=RecordState.WAITING),
+            NeedKind.WAITS,
+            "It begins once the handler",
+        ),
+    ],
+    ids=["overdue", "failing", "paused", "slow", "waits"],
+)
+def test_what_helps_is_told_with_where(it: RecordStatus, kind: NeedKind, told: str) -> None:
+    status = group(1, 1)
+    [only] = status.partitions
+    it = replace(it, since_ms=NOW_MS - 90_000, standing_since_ms=NOW_MS - 90_000)
+    [need] = shown(replace(status, partitions=(replace(only, holder=it),))).needs.shown
+    assert need.kind is kind
+    assert told in need.remedy
+    assert [it.line for it in need.commands] == [
+        "coop-consumer read orders --partition 0 --from 7 --count 1 --bootstrap kafka:9092"
+    ]
+
+
+def test_pages_that_a_remedy_names_are_there() -> None:
+    anchors = anchors_in((Path(__file__).parents[2] / "docs/runbook.md").read_text("utf-8"))
+    told = WALLED_REMEDY + remedy_for(NeedKind.OVERDUE, "m-00")
+    named = re.findall(r"docs/runbook\.md#([\w-]+)", told)
+    assert len(named) == 2
+    assert set(named) <= anchors
 
 
 def test_a_member_that_tries_one_record_a_second_is_told_once() -> None:
