@@ -190,6 +190,18 @@ def test_a_transaction_that_is_undecided_for_long_is_told(figure: str) -> None:
     assert (need.since, lines(need)) == ("1 min 5 s", [STATUS])
 
 
+@pytest.mark.parametrize(
+    ("age_s", "told"),
+    [(5.0, ("what is finished", "")), (5.1, ("what is finished, longer than usual", "warn"))],
+)
+def test_a_commit_that_waits_for_long_is_told_by_words_and_not_by_colour_alone(
+    age_s: float, told: tuple[str, str]
+) -> None:
+    tiles = page_of(glimpse(), commit_age_s=age_s).tiles
+    [(detail, kind)] = [(it.detail, it.kind) for it in tiles if it.name == "Commit waits"]
+    assert (detail, kind) == told
+
+
 # -- how it is -------------------------------------------------------------------------------------
 
 
