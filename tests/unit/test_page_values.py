@@ -206,7 +206,7 @@ def test_a_wall_names_the_record_that_stands_first_and_has_its_commands() -> Non
     assert running.actions == ()
 
     others = walled(record(43, member="m-01"), failing(57))
-    assert "orders-0@57 is its first that is not done for 1 min 1 s" in others.facts
+    assert "orders-0@57 stands first there for 1 min 1 s" in others.facts
     assert [it.line.split()[1] for it in others.commands] == ["read"]
 
     [unknown] = walled(record(43), failed=(), holder=None).commands

@@ -399,7 +399,7 @@ class _Finder:
         """The record before which the others pile up, and since when it stands."""
         now_ms, holder = self.status.at_ms, partition.holder
         holds = holder is not None and holder.offset == record.offset
-        role = "holds the stable offset" if holds else "is its first that is not done"
+        role = "holds the stable offset" if holds else "stands first there"
         since_ms = record.since_ms or record.standing_since_ms
         yield f"{partition.tp}@{record.offset} {role}{for_span(since_ms, now_ms)}"
         if told := standing(record, now_ms, self.letter):
