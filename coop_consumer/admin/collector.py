@@ -21,7 +21,7 @@ from coop_consumer.admin.sweep import Sweep, SweepState
 from coop_consumer.admin.tombstones import Tombstones
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, ConfigError, CoopConsumerError, ExitCode
-from coop_consumer.kafka.groups import Groups
+from coop_consumer.kafka.groups import EMPTY, Groups
 from coop_consumer.kafka.log_scan import LogScan
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.status.errors import GroupInUseError
@@ -31,8 +31,6 @@ T = TypeVar("T")
 
 _AT_ONCE = 100
 """Groups that are swept together: it takes a second from their look to their last tombstone."""
-_EMPTY = "Empty"
-"""The coordinator's word for a group without members."""
 _ALIVE = "It woke up meanwhile, so nothing was cleared"
 _BEHIND = (
     "It woke up just behind the end of its old history, and begins again at its stable offsets: no "
@@ -154,7 +152,7 @@ class Collector:
         states = states_of(self._groups, {it.group for it in old})
         for name, state in states.items():
             # A `gc` that was killed has left retirements, by which Kafka knows the group again.
-            if state == _EMPTY and self._has_only_retirements(name):
+            if state == EMPTY and self._has_only_retirements(name):
                 states[name] = FORGOTTEN
         forgotten, refused = [], []
         for it in old:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from time import monotonic
 
 from coop_consumer.admin.advisor import Advisor
+from coop_consumer.admin.group_search import FoundGroups, GroupSearch
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.config import Config
 from coop_consumer.errors import CoopConsumerError
-from coop_consumer.kafka.group_view import groups_of_ours
 from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.feed import Listing
 from coop_consumer.ops.group_metrics import GroupLook
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,9 @@ log = logging.getLogger(__name__)
 _CLOSE_S = 5.0
 _FIND_S = 30.0
 """How often groups that are not named are looked for."""
+EMPTY_MAX = 50
+"""So many groups are watched that had no members when they were found: each takes a thread and
+clients, and where tests run there may be hundreds."""
 
 
 class GroupWatch:
@@ -149,13 +154,18 @@ class Watches:
 
     Args:
         make: Makes the watch over a group.
+
+    Attributes:
+        listing: What the search for groups has come to; None: groups are named, and none is sought.
     """
 
     def __init__(self, make: Callable[[str], GroupWatch]) -> None:
         self._make = make
         self._all: dict[str, GroupWatch] = {}
+        self._room = EMPTY_MAX  # for groups without members; the search's thread
         self._changing = threading.Lock()
         self._closing = threading.Event()
+        self.listing: Listing | None = None
 
     def begin(self, groups: Iterable[str]) -> None:
         """Watch these, too."""
@@ -174,23 +184,55 @@ class Watches:
         Args:
             config: Of any group.
         """
+        self.listing = Listing()
         args = (config,)
         threading.Thread(target=self._find, args=args, name="coop-find", daemon=True).start()
 
     def _find(self, config: Config) -> None:
-        failed = ""
+        search, failed = GroupSearch(config), ""
         while not self._closing.is_set():
             try:
-                self.begin(sorted(groups_of_ours(config)))
+                self._take(search.find())
                 failed = ""
             except CoopConsumerError as error:
+                self._note_failed(error)
                 if failed != type(error).__name__:
                     extra = LogEvent.GROUPS_UNLISTED.extra(error=error)
                     log.warning(
                         "the groups of this cluster cannot be listed: %s", error, extra=extra
                     )
                 failed = type(error).__name__
+            except Exception as defect:
+                self._note_failed(None)
+                if failed != type(defect).__name__:
+                    extra = LogEvent.GROUPS_UNLISTED.extra(error=defect)
+                    log.exception(
+                        "the search for groups has failed, and is tried again", extra=extra
+                    )
+                failed = type(defect).__name__
             self._closing.wait(_FIND_S)
+
+    def _take(self, found: FoundGroups) -> None:
+        """Watch what was found; those without members as far as there is room."""
+        self.begin(sorted(found.at_work))
+        empty = sorted(found.empty - self._all.keys())
+        begun, left_out = empty[: self._room], len(empty[self._room :])
+        self.begin(begun)
+        self._room -= len(begun)
+        before = self.listing or Listing()
+        extra = LogEvent.GROUPS_UNLISTED.extra()
+        if found.hidden and not before.hidden:
+            told = "%d groups of this cluster may not be described by this user: they are left out"
+            log.warning(told, found.hidden, extra=extra)
+        if left_out and not before.left_out:
+            told = "%d groups without members are left out: %d are watched. Name those that matter"
+            log.warning(told, left_out, EMPTY_MAX, extra=extra)
+        self.listing = Listing(is_over=True, hidden=found.hidden, left_out=left_out)
+
+    def _note_failed(self, error: CoopConsumerError | None) -> None:
+        """Keep that a search has failed, beside what the last one saw that has not."""
+        before = self.listing or Listing()
+        self.listing = replace(before, is_over=True, has_failed=True, error=error)
 
     @property
     def looks(self) -> list[GroupLook]:

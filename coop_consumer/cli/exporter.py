@@ -48,7 +48,8 @@ def exporter(
 ) -> None:
     """Show GROUPs from outside as metrics at /metrics: offsets, what is left, what stands.
 
-    Without a GROUP, it shows all groups that have had members of this library since it runs.
+    Without a GROUP, it shows all groups of this library that it finds: those that have members,
+    and those without that have committed offsets.
 
     It sees them also while no member is alive. It never joins a group and changes nothing. A group
     that does not exist, or that this user may not see, has coop_group_up 0, and the log says why.

@@ -83,7 +83,7 @@ def watching(watches: Watches) -> Iterator[threading.Event]:
 
 
 def begin(watches: Watches, groups: Sequence[str], connection: Connection, nobody: str) -> None:
-    """Begin to watch these groups, or all that have members of this library from now on.
+    """Begin to watch these groups, or all of this library that are found from now on.
 
     Args:
         watches: What looks at a group.

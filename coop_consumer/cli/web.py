@@ -95,7 +95,8 @@ def web(
 ) -> None:
     """Show GROUPs on a page: what needs you first, each with the command that helps.
 
-    Without a GROUP, it shows all groups that have had members of this library since it runs.
+    Without a GROUP, it shows all groups of this library that it finds: those that have members,
+    and those without that have committed offsets.
 
     It sees them also while no member is alive. It never joins a group, and changes nothing without
     --allow-actions.
@@ -135,6 +136,7 @@ def _routes(
         options=connection.words,
         has_list=len(groups) != 1,
         old_ms=round(1_000 * (max(every_s, UNWATCHED_S) + _LOOK_S)),
+        listing=lambda: watched.watches.listing,
     )
     acting = guard.action_routes(connection, environment())
     return [*pages, *api_routes(watched), *acting]

@@ -75,6 +75,7 @@ class HeldPartition:
         end: The offset its next record will get, as last seen; -1: not known.
         pending: Records taken in and not done.
         is_paused: The user has paused it.
+        is_walled: It is fetched no further, as too many of its records are unfinished here.
     """
 
     tp: TopicPartition
@@ -83,6 +84,7 @@ class HeldPartition:
     end: int
     pending: int
     is_paused: bool
+    is_walled: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ class Glimpses:
                     max(partition.end_offset, partition.pace.end),
                     sum(len(it.pending) for it in begun),
                     tp in self.state.load.paused,
+                    tp in self.state.load.walled,
                 )
 
     def _failed(self) -> list[FailedRecord]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from confluent_kafka.admin import AdminClient
@@ -141,24 +141,6 @@ def _committed_offsets(describer: _Describer, group: str) -> dict[TopicPartition
         for place, value in found.items()
         if value.offset >= 0
     }
-
-
-def groups_of_ours(config: Config) -> frozenset[str]:
-    """The groups whose members are of this library, as far as this user may see them. O(groups).
-
-    A group without members does not show whose it is, nor one that just rebalances.
-
-    Raises:
-        AuthorizationError, BrokerUnreachableError: As they say.
-    """
-    found = set()
-    with _describing(config) as describer:
-        for name in [it["group_id"] for it in describer.list_groups()]:
-            with suppress(kafka_errors.KafkaError):  # not ours to see, or its coordinator moves
-                group = describer.describe_groups([name])[name]
-                if group.protocol_data == PROTOCOL:
-                    found.add(name)
-    return frozenset(found)
 
 
 def broker_version(config: Config) -> str:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from anyio import CapacityLimiter, to_thread
@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from coop_consumer.errors import CoopConsumerError, ExitCode, RetriableError
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.actions import Asked, UnclearError, asked_in
+from coop_consumer.ops.actions import Asked, PageAction, UnclearError, asked_in
 from coop_consumer.ops.confirmations import Confirmations
 from coop_consumer.ops.requests import form_of, who_of
 from coop_consumer.plain_text import printable, shortened
@@ -49,17 +49,45 @@ _STALE = (
 )
 
 
+class Back(NamedTuple):
+    """The way back from an action.
+
+    Attributes:
+        path: Of a page.
+        name: What is there, for people.
+    """
+
+    path: str
+    name: str
+
+
+def to_group(action: str, group: str) -> Back:
+    """Whatever was asked for, back to the page of the group."""
+    del action
+    return Back(f"/group/{quote(group, safe='')}", printable(group))
+
+
+def to_member_or_group(action: str, group: str) -> Back:
+    """At a member's server: its own page pauses and resumes, and the group's page does the rest.
+
+    >>> to_member_or_group("pause", "billing").path, to_member_or_group("skip", "billing").path
+    ('/', '/group/billing')
+    """
+    is_own = action in {PageAction.PAUSE, PageAction.RESUME}
+    return Back("/", "the member") if is_own else to_group(action, group)
+
+
 def action_routes(
-    operator: Operator, pages: Environment, back_of: Callable[[str], str] | None = None
+    operator: Operator, pages: Environment, back_of: Callable[[str, str], Back] = to_group
 ) -> list[Route]:
     """The routes.
 
     Args:
         operator: Carries actions out.
         pages: Has `confirm.html` and `done.html`.
-        back_of: The path of a group's page; None: `/group/GROUP`.
+        back_of: The way back, by action and group.
     """
-    served = _Actions(operator, pages, back_of or _group_page)
+    served = _Actions(operator, pages, back_of)
     return [
         Route(f"{_CONFIRM}{{action}}/{{group:path}}", served.confirm, methods=["GET"]),
         Route(f"{_DO}{{action}}/{{group:path}}", served.do, methods=["POST"]),
@@ -83,7 +111,7 @@ def confirm_url(asked: Asked) -> str:
 
 class _Actions:
     def __init__(
-        self, operator: Operator, pages: Environment, back_of: Callable[[str], str]
+        self, operator: Operator, pages: Environment, back_of: Callable[[str, str], Back]
     ) -> None:
         self._operator = operator
         self._confirm, self._done = (
@@ -108,7 +136,7 @@ class _Actions:
             fields=sorted(asked.fields.items()),
             token=self._confirmations.token(asked),
             do_url=f"{_DO}{asked.action}/{quote(asked.group, safe='')}",
-            back_url=self._back_of(asked.group),
+            back_url=self._back_of(asked.action, asked.group).path,
         )
         return HTMLResponse(text)
 
@@ -120,8 +148,9 @@ class _Actions:
             return asked
         if not self._confirmations.is_confirmed(asked, fields.get("confirmed", "")):
             again = confirm_url(asked)
+            back = self._back_of(asked.action, asked.group)
             return self._page(
-                asked.group, "Nothing was changed", _STALE, HTTPStatus.FORBIDDEN, again=again
+                back, "Nothing was changed", _STALE, HTTPStatus.FORBIDDEN, again=again
             )
         who = _who(request, fields.get("by", ""))
         try:
@@ -138,17 +167,18 @@ class _Actions:
             *(asked.group, who, asked.action, _place(asked), done),
             extra=_extra(LogEvent.OPS_ACTION_DONE, asked, who),
         )
-        return self._page(asked.group, "Done", done)
+        return self._page(self._back_of(asked.action, asked.group), "Done", done)
 
     def _asked(self, request: Request, fields: dict[str, str]) -> Asked | Response:
         action, group = request.path_params["action"], request.path_params["group"]
+        back = self._back_of(action, group)
         try:
             asked = asked_in(action, group, fields)
         except UnclearError as error:
-            return self._page(group, "Nothing was changed", str(error), HTTPStatus.BAD_REQUEST)
+            return self._page(back, "Nothing was changed", str(error), HTTPStatus.BAD_REQUEST)
         if asked.action not in self._operator.allows:
             text = f"This server does not {asked.action}. Nothing was changed."
-            return self._page(group, "Nothing was changed", text, HTTPStatus.NOT_FOUND)
+            return self._page(back, "Nothing was changed", text, HTTPStatus.NOT_FOUND)
         return asked
 
     async def _on_a_thread(self, call: Callable[[], T]) -> T:
@@ -157,12 +187,12 @@ class _Actions:
         return await to_thread.run_sync(call, limiter=self._threads)
 
     def _failed(self, asked: Asked, error: CoopConsumerError) -> Response:
-        again = confirm_url(asked)
-        return self._page(asked.group, "It failed", str(error), _status_of(error), again=again)
+        back, again = self._back_of(asked.action, asked.group), confirm_url(asked)
+        return self._page(back, "It failed", str(error), _status_of(error), again=again)
 
     def _page(
         self,
-        group: str,
+        back: Back,
         title: str,
         text: str,
         status: HTTPStatus = HTTPStatus.OK,
@@ -172,15 +202,10 @@ class _Actions:
         html = self._done.render(
             title=title,
             text=printable(text),
-            group=printable(group),
-            back_url=self._back_of(group),
+            back=back,
             again_url=again,
         )
         return HTMLResponse(html, status)
-
-
-def _group_page(group: str) -> str:
-    return f"/group/{quote(group, safe='')}"
 
 
 def _place(asked: Asked) -> str:

@@ -2,7 +2,8 @@
 
 In: looks, on the thread that looks. Out: a `FeedState` for any thread, and calls of listeners. A
 look that failed changes nothing of what was seen before: the state says since when looks fail, and
-why. So a page can show an old picture, and say that it is old.
+why. So a page can show an old picture, and say that it is old. A `Listing` says the same of the
+search for groups.
 """
 
 from __future__ import annotations
@@ -79,6 +80,25 @@ class FeedState:
     failing_since_ms: int = 0
     error: CoopConsumerError | None = None
     speed: Speed = NO_SPEED
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the search for groups has come to, where none is named.
+
+    Attributes:
+        is_over: Whether a search has ended; what follows is of the last one.
+        has_failed: Whether it has failed: groups that came meanwhile are not known.
+        error: Why; None: it has not, or a defect of ours is in the log.
+        hidden: How many groups this user may not describe, as far as a search could tell.
+        left_out: How many groups without members are not watched, as there are too many.
+    """
+
+    is_over: bool = False
+    has_failed: bool = False
+    error: CoopConsumerError | None = None
+    hidden: int = 0
+    left_out: int = 0
 
 
 class GroupFeed:

@@ -122,7 +122,11 @@ def served(
     from prometheus_client import REGISTRY  # noqa: PLC0415
     from starlette.middleware import Middleware  # noqa: PLC0415
 
-    from coop_consumer.ops.action_routes import action_routes, refusing_routes  # noqa: PLC0415
+    from coop_consumer.ops.action_routes import (  # noqa: PLC0415
+        action_routes,
+        refusing_routes,
+        to_member_or_group,
+    )
     from coop_consumer.ops.api_routes import api_routes  # noqa: PLC0415
     from coop_consumer.ops.calling import Calling  # noqa: PLC0415
     from coop_consumer.ops.child_figures import ChildFigures  # noqa: PLC0415
@@ -157,7 +161,7 @@ def served(
 
         acts = operator()
         allows = frozenset(acts.allows)
-        acting = action_routes(acts, environment(), back_of=lambda _: "/")
+        acting = action_routes(acts, environment(), to_member_or_group)
     history, feeds = MemberHistory(), group()
     exposition = Exposition(MemberCollector(metrics), others)
     address = config.ops_address

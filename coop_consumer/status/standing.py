@@ -150,6 +150,17 @@ class Command:
     line: str
 
 
+def decide(
+    group: str, tp: TopicPartition, offset: int, options: Sequence[str]
+) -> tuple[Command, ...]:
+    """What a person may decide about a parked record; see `commands_for`."""
+    place = group, tp, offset
+    return (
+        Command("try it again", command("retry", *place, options=options)),
+        Command("count it as done, unprocessed", command("skip", *place, options=options)),
+    )
+
+
 def commands_for(
     group: str, tp: TopicPartition, record: RecordStatus, options: Iterable[str]
 ) -> tuple[Command, ...]:
@@ -163,11 +174,7 @@ def commands_for(
     """
     options = list(options)
     if record.standing is RecordState.PARKED:
-        place = group, tp, record.offset
-        return (
-            Command("try it again", command("retry", *place, options=options)),
-            Command("count it as done, unprocessed", command("skip", *place, options=options)),
-        )
+        return decide(group, tp, record.offset, options)
     if record.standing is RecordState.WAITING and record.behind:
         line = command("release", group, tp, "--holder", record.behind, options=options)
         return (Command("begin without that release, if its handlers do nothing more", line),)

@@ -22,6 +22,8 @@ from tests.support.stock import eventually
 pytestmark = [pytest.mark.integration, pytest.mark.browser]
 
 KILOBYTES_MAX = 150
+CONNECTIONS_MAX = 6
+"""So many a browser opens to one server."""
 WIDTHS = (320, 1_440, 1_920)
 PARKED = "li.need[data-kind=parked]"
 RETRY, SKIP = "a.action[data-action=retry]", "a.action[data-action=skip]"
@@ -128,6 +130,34 @@ def test_keys_of_strangers_are_text(stage: Stage, browser: Browser) -> None:
     stage.mend()
     for need in places:
         retry(browser, need)
+
+
+def test_a_tab_in_the_background_keeps_no_connection_and_is_up_to_date_once_it_is_shown(
+    stage: Stage, browser: Browser
+) -> None:
+    browser.see("#members")
+    before = browser.js("return document.body.dataset.version")
+    eventually(lambda: browser.js("return document.body.dataset.version") != before)
+    first = browser.driver.current_window_handle
+    browser.driver.set_page_load_timeout(WAIT_S)
+    tabs = []
+    try:
+        for _ in range(CONNECTIONS_MAX):  # the seventh page would wait for a connection
+            browser.driver.switch_to.new_window("tab")
+            tabs.append(browser.driver.current_window_handle)
+            browser.open(f"{stage.page}/group/{GROUP}")
+            browser.see("#members")
+        stage.park(b"customer-8")
+        need = place_of(browser, "customer-8")
+        browser.driver.switch_to.window(first)
+        browser.see(need)
+        stage.mend()
+        retry(browser, need)
+    finally:
+        for tab in tabs:
+            browser.driver.switch_to.window(tab)
+            browser.driver.close()
+        browser.driver.switch_to.window(first)
 
 
 def test_it_can_all_be_done_by_keyboard(stage: Stage, browser: Browser) -> None:

@@ -53,15 +53,6 @@ def test_a_plain_group_is_seen_too(job: MakeJob) -> None:
         assert found.of("coop_group_committed_offset") == [2.0]
 
 
-def test_groups_that_are_not_named_are_found(job: MakeJob) -> None:
-    its = job(1)
-    its.produce(["a"])
-    with its.running() as member:
-        member.wait_for_ranges()
-        with exporting(its) as see:
-            eventually(lambda: see().of("coop_group_up", group=its.group) == [1.0])
-
-
 def test_no_broker_is_no_end(job: MakeJob) -> None:
     its = job(1)
     away = Job({"bootstrap.servers": "127.0.0.1:1"}, its.admin, its.group, its.topic)

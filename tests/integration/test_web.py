@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,14 +14,17 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from coop_consumer.errors import ExitCode
-from tests.integration.exporting import ROOT, address_in
+from tests.integration.exporting import ROOT, address_in, exporting
+from tests.support.brokers import MakeBroker
 from tests.support.called import command, done
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import Gate, refuse
 from tests.support.stock import eventually
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -114,3 +118,29 @@ def test_a_members_own_page_says_what_runs_and_where_it_is(job: MakeJob) -> None
             assert "/coop_consumer/executors/" not in stack
             gate.open()
             see("running", "Nothing runs at this moment")
+
+
+def test_groups_that_are_not_named_are_found_also_if_their_members_are_gone(
+    fresh_broker: MakeBroker,
+) -> None:
+    """On a broker of its own: other tests leave hundreds of groups without members."""
+    bootstrap = fresh_broker().bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    jobs = {}
+    for name in ("works", "died", "plain"):
+        create_topic(admin, name)
+        jobs[name] = Job({"bootstrap.servers": bootstrap}, admin, name, name)
+        jobs[name].produce(["a", "b"])
+    works, died, plain = jobs.values()
+    died.run_to_end()
+    died.produce(["c"])
+    plain.plain_visit(1)
+    with works.running() as member:
+        member.wait_for_ranges()
+        with exporting(works) as see, page_of(works) as address, live(address, "/events") as page:
+            page("groups", 'data-group="works"')
+            listed = page("groups", "Nobody works: the group has no member")
+            assert re.findall('data-group="([^"]*)"', listed) == ["died", "works"]
+            eventually(lambda: see().of("coop_group_up", group="works") == [1.0])
+            eventually(lambda: see().of("coop_group_records_left", group="died") == [1.0])
+            assert see().of("coop_group_up", group="plain") == []

@@ -80,6 +80,18 @@ def test_what_is_held_is_seen_with_how_far_it_is() -> None:
 
     assert (held.tp, held.ranges, held.stable, held.pending) == (T0, (LOW,), 1, 1)
     assert not held.is_paused
+    assert not held.is_walled
+
+
+def test_what_is_fetched_no_further_is_seen() -> None:
+    keys = [b"stuck", b"too", b"as well"]
+    bounds = {"max_num_ranges_held": 10, "max_num_ranges_to_commit": 5}
+    member = at_work(*keys, **bounds, max_attempts=1)
+    for offset in range(3):
+        member.fail(offset)  # parked: whatever comes of this key waits
+    member.produce(*keys * 3)
+    [held] = glimpse(member).held
+    assert (held.stable, held.pending, held.is_walled) == (0, 12, True)
 
 
 def test_the_entry_of_what_runs_is_found_for_its_stack_and_no_other() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from coop_consumer.admin import group_watch
-from coop_consumer.admin.group_watch import GroupWatch, Watches
+from coop_consumer.admin.group_search import FoundGroups
+from coop_consumer.admin.group_watch import EMPTY_MAX, GroupWatch, Watches
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
+from coop_consumer.ops.feed import Listing
 from coop_consumer.status.errors import GroupMissingError
 from tests.support.journal import WAIT_S
 from tests.support.stock import eventually
@@ -199,18 +201,124 @@ def test_each_group_is_watched_once_and_all_end() -> None:
     assert len(made) == 3
 
 
-def test_groups_are_found_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[frozenset[str] | Exception] = [AWAY, frozenset({"a"}), frozenset({"a", "b"})]
+# -- groups that are not named ---------------------------------------------------------------------
 
-    def ours(_: Config) -> frozenset[str]:
-        it = found.pop(0) if len(found) > 1 else found[0]
-        if isinstance(it, Exception):
+
+class Search:
+    """What searches for groups come to, one after the other; the last one again and again."""
+
+    def __init__(self, *found: object) -> None:
+        self._found = list(found)
+        self.count = 0
+
+    def then(self, found: object) -> None:
+        """From now on they come to this."""
+        self._found = [found]
+
+    def find(self) -> FoundGroups:
+        self.count += 1
+        it = self._found.pop(0) if len(self._found) > 1 else self._found[0]
+        if isinstance(it, BaseException):
             raise it
+        assert isinstance(it, FoundGroups)
         return it
 
-    monkeypatch.setattr(group_watch, "groups_of_ours", ours)
-    monkeypatch.setattr(group_watch, "_FIND_S", 0.001)
+
+def found(*at_work: str, empty: Sequence[str] = (), hidden: int = 0) -> FoundGroups:
+    return FoundGroups(frozenset(at_work), frozenset(empty), hidden)
+
+
+@pytest.fixture
+def sought(monkeypatch: pytest.MonkeyPatch) -> Callable[[Search], Any]:
+    """Watches over what these searches find."""
+
+    @contextmanager
+    def seeking(search: Search) -> Iterator[Watches]:
+        monkeypatch.setattr(group_watch, "GroupSearch", lambda _: search)
+        monkeypatch.setattr(group_watch, "_FIND_S", 0.001)
+        watches = Watches(Idle)  # type: ignore[arg-type]
+        watches.find(config())
+        try:
+            yield watches
+        finally:
+            watches.close()
+
+    return seeking
+
+
+def names(watches: Watches) -> set[str]:
+    return {it.group for it in watches.looks}
+
+
+def test_groups_are_found_as_they_come(sought: Callable[[Search], Any]) -> None:
+    with sought(Search(AWAY, found("a"), found("a", "b", empty=["dead"]))) as watches:
+        eventually(lambda: names(watches) == {"a", "b", "dead"})
+        eventually(lambda: watches.listing == Listing(is_over=True))
+
+
+def test_where_groups_are_named_none_is_sought() -> None:
     watches = Watches(Idle)  # type: ignore[arg-type]
-    watches.find(config())
-    eventually(lambda: {it.group for it in watches.looks} == {"a", "b"})
-    watches.close()
+    watches.begin(["a"])
+    assert watches.listing is None
+
+
+def test_groups_that_cannot_be_listed_are_told_until_they_can(
+    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    search = Search(found("a", hidden=3), NO_RIGHT)
+    with caplog.at_level(logging.INFO), sought(search) as watches:
+        eventually(lambda: watches.listing.has_failed)
+        assert watches.listing == Listing(is_over=True, has_failed=True, error=NO_RIGHT, hidden=3)
+        assert names(watches) == {"a"}, "it is watched as before"
+        search.then(AWAY)
+        eventually(lambda: watches.listing.error is AWAY)
+        search.then(found("a"))
+        eventually(lambda: watches.listing == Listing(is_over=True))
+
+    told = [it.getMessage() for it in caplog.records if "cannot be listed" in it.getMessage()]
+    assert [str(it) in line for it, line in zip((NO_RIGHT, AWAY), told, strict=True)] == [True] * 2
+
+
+def test_a_defect_ends_no_search_and_is_told_once(
+    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    search = Search(found("a"), ZeroDivisionError("no groups"))
+    with sought(search) as watches:
+        eventually(lambda: search.count > 5)
+        assert watches.listing == Listing(is_over=True, has_failed=True)
+        search.then(found("a", "b"))
+        eventually(lambda: names(watches) == {"a", "b"})
+        eventually(lambda: not watches.listing.has_failed)
+
+    [line] = [it for it in caplog.records if it.levelno == logging.ERROR]
+    assert line.exc_info
+    assert line.getMessage() == "the search for groups has failed, and is tried again"
+    caplog.clear()
+
+
+def test_of_very_many_groups_without_members_some_are_watched_and_the_rest_is_counted(
+    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = [f"dead-{number:03}" for number in range(EMPTY_MAX + 7)]
+    search = Search(found("a", empty=dead))
+    with caplog.at_level(logging.INFO), sought(search) as watches:
+        eventually(lambda: watches.listing == Listing(is_over=True, left_out=7))
+        assert names(watches) == {"a", *dead[:EMPTY_MAX]}
+        search.then(found("a", dead[-1], empty=dead[:-1]))
+        eventually(lambda: dead[-1] in names(watches))
+        eventually(lambda: watches.listing == Listing(is_over=True, left_out=6))
+
+    told = [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    assert told == ["7 groups without members are left out: 50 are watched. Name those that matter"]
+
+
+def test_groups_that_may_not_be_described_are_told_once(
+    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    search = Search(found(hidden=2))
+    with caplog.at_level(logging.INFO), sought(search) as watches:
+        eventually(lambda: search.count > 5)
+        assert watches.listing == Listing(is_over=True, hidden=2)
+
+    [line] = [it for it in caplog.records if it.levelno == logging.WARNING]
+    assert line.getMessage().startswith("2 groups of this cluster may not be described")

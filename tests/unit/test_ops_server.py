@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import re
 import socket
 import sys
 import threading
@@ -19,7 +20,7 @@ from coop_consumer.core.glimpse import Glimpse
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import ConfigError, MemberSilentError
 from coop_consumer.member.breath import Breath
-from coop_consumer.ops.actions import Operator
+from coop_consumer.ops.actions import Asked, Intent, Operator, PageAction
 from coop_consumer.ops.feed import GroupFeed
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.health_routes import health_routes
@@ -27,6 +28,7 @@ from coop_consumer.ops.metrics_route import metrics_route
 from coop_consumer.ops.prometheus import Exposition, MemberCollector
 from coop_consumer.ops.server import OpsServer
 from coop_consumer.ops.serving import refuse_without_packages, refuse_without_web, served
+from coop_consumer.status.errors import NotParkedError
 from tests.support.asking import ask
 from tests.unit.full_metrics import full_metrics
 
@@ -76,14 +78,26 @@ class GroupOfNobody:
         """Nothing runs."""
 
 
-def serve(parsed: Config) -> OpsServer | None:
+class Deaf:
+    """An operator that knows each action, and can carry none out."""
+
+    allows = frozenset(PageAction)
+
+    def look(self, asked: Asked) -> Intent:
+        raise NotParkedError("orders", 3, 43, f"cannot {asked.action}")
+
+    def carry_out(self, asked: Asked) -> str:
+        raise NotImplementedError(asked)
+
+
+def serve(parsed: Config, operator: Callable[[], Operator] = nobody) -> OpsServer | None:
     """What a member with this configuration serves."""
     return served(
         parsed,
         full,
         lambda: BEGUN,
         figures_of_children=str,
-        operator=nobody,
+        operator=operator,
         group=GroupOfNobody,
         glimpse=Glimpse,
         stack=lambda *_: "",
@@ -290,6 +304,20 @@ def test_a_member_without_actions_says_why_an_address_of_one_leads_nowhere() -> 
         server.close()
     assert status == 403
     assert b"ops.allow.actions" in text
+
+
+def test_each_action_leads_back_to_the_page_that_offers_it() -> None:
+    server = serve(config(**{"ops.address": "127.0.0.1:0", "ops.allow.actions": True}), Deaf)
+    assert server is not None
+    place = "topic=orders&partition=3&offset=43"
+    with closing(server):
+        told = {it: get(server, f"/confirm/{it}/billing?{place}")[1] for it in PageAction}
+    backs = {
+        it: re.findall('class="back" href="([^"]*)">Back to ([^<]*)<', page.decode())
+        for it, page in told.items()
+    }
+    own, whole = [("/", "the member")], [("/group/billing", "billing")]
+    assert backs == {"retry": whole, "skip": whole, "release": whole, "pause": own, "resume": own}
 
 
 def test_without_an_address_nothing_is_served() -> None:

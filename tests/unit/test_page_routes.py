@@ -18,8 +18,8 @@ from assignors import TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.core.glimpse import FailedRecord, Glimpse
 from coop_consumer.core.metrics import MemberMetrics
-from coop_consumer.errors import MemberSilentError
-from coop_consumer.ops.feed import GroupFeed
+from coop_consumer.errors import BrokerUnreachableError, MemberSilentError
+from coop_consumer.ops.feed import GroupFeed, Listing
 from coop_consumer.ops.group_metrics import GroupLook
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.page import rendering
@@ -241,6 +241,32 @@ def test_the_list_hears_of_every_group() -> None:
         feeds.look(replace(troubled(), group="b"))
         listed = next(it for it in told if "groups" in it["parts"])["parts"]["groups"]
     assert "6 things to look at" in listed
+
+
+def test_the_list_says_first_that_groups_cannot_be_listed() -> None:
+    error = BrokerUnreachableError("kafka:9092", "<b>timed out")
+    failed = Listing(is_over=True, has_failed=True, error=error, hidden=2)
+    for feeds in (Feeds(), Feeds(group(1, 1))):
+        with serving(page_routes(feeds, options=OPTIONS, listing=lambda: failed)) as server:
+            html = get(server, "/")[1]
+        said = text_of(html)
+        assert "The groups of this cluster cannot be listed" in said
+        assert "&lt;b&gt;timed out" in html
+        assert "coop-consumer doctor --bootstrap kafka:9092" in said
+        assert "2 groups of this cluster may not be described by this user" in said
+        assert "sees no group" not in said
+        assert ('data-group="billing"' in html) == bool(feeds.names())
+        if feeds.names():
+            assert html.index("cannot be listed") < html.index('data-group="billing"')
+
+
+def test_the_list_says_that_it_looks_and_then_that_there_is_no_group() -> None:
+    listing = [Listing()]
+    with serving(page_routes(Feeds(), listing=lambda: listing[0])) as server:
+        assert "Looking for groups" in (before := text_of(get(server, "/")[1]))
+        assert "sees no group" not in before
+        listing[0] = Listing(is_over=True)
+        assert "This user sees no group of this library" in text_of(get(server, "/")[1])
 
 
 def test_a_group_that_goes_missing_keeps_its_picture_and_says_so() -> None:

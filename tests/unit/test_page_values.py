@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from assignors import WHOLE, TopicPartition
-from coop_consumer.errors import AuthorizationError, BrokerUnreachableError, CoopConsumerError
-from coop_consumer.ops.feed import FeedState, GroupFeed
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    CoopConsumerError,
+    UnexpectedAnswerError,
+)
+from coop_consumer.ops.feed import FeedState, GroupFeed, Listing
 from coop_consumer.ops.group_metrics import GroupLook
 from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page, outlook
 from coop_consumer.ops.page.groups_page import groups_page
 from coop_consumer.ops.page.letters import Letters
-from coop_consumer.ops.page.needs import NeedKind, Urgency
+from coop_consumer.ops.page.needs import WALLED_REMEDY, Need, NeedKind, Urgency, remedy_for
 from coop_consumer.ops.page.sparkline import sparkline
 from coop_consumer.ops.speed import GroupSpeed, Rate
 from coop_consumer.status.errors import GroupMissingError
-from coop_consumer.status.model import GroupStatus, PendingHandover, decided_warning
+from coop_consumer.status.model import (
+    GroupStatus,
+    PendingHandover,
+    RecordStatus,
+    decided_warning,
+)
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining
 from coop_consumer.status.seen import MemberSeen
 from coop_consumer.status.standing import RecordState
 from coop_consumer.status.words import AHEAD
 from offsets import Meaning, TenureId
+from tests.support.links import anchors_in
 from tests.unit.page_values import (
     HOSTILE,
     NOW_MS,
@@ -32,6 +45,7 @@ from tests.unit.page_values import (
     Line,
     failing,
     group,
+    overdue,
     partition,
     record,
     seen,
@@ -163,6 +177,83 @@ def test_a_handler_that_runs_since_a_clock_that_is_ahead_is_shown() -> None:
     assert (need.kind, need.since) == (NeedKind.SLOW, "")
     assert need.title == "The handler of orders-0@7 runs"
     assert any(AHEAD in fact for fact in need.facts)
+
+
+def test_a_wall_names_the_record_that_stands_first_and_has_its_commands() -> None:
+    def walled(*failed: RecordStatus, **changed: object) -> Need:
+        it = partition(ORDERS, [(WHOLE, "m-00")], left=300, failed=failed, walled=(("m-00", 9),))
+        it = replace(it, **changed)  # type: ignore[arg-type]
+        needs = shown(replace(group(2, 1), partitions=(it,))).needs.shown
+        [need] = [it for it in needs if it.kind is NeedKind.WALLED]
+        assert need.urgency is Urgency.BAD
+        return need
+
+    parked = walled(record(43))
+    assert parked.facts[-2:] == (
+        "orders-0@43 holds the stable offset for 1 min 1 s",
+        "parked after 5 attempts",
+    )
+    assert [it.line for it in parked.commands] == [
+        "coop-consumer retry billing orders-0 43 --bootstrap kafka:9092",
+        "coop-consumer skip billing orders-0 43 --bootstrap kafka:9092",
+        "coop-consumer read orders --partition 0 --from 43 --count 1 --bootstrap kafka:9092",
+    ]
+    assert [it.action for it in parked.actions] == ["retry", "skip"]
+
+    running = walled(overdue(43))
+    assert "its handler runs for 6 min 40 s" in running.facts
+    assert [it.line.split()[1] for it in running.commands] == ["read"]
+    assert running.actions == ()
+
+    others = walled(record(43, member="m-01"), failing(57))
+    assert "orders-0@57 stands first there for 1 min 1 s" in others.facts
+    assert [it.line.split()[1] for it in others.commands] == ["read"]
+
+    [unknown] = walled(record(43), failed=(), holder=None).commands
+    assert unknown.line == "coop-consumer status billing --bootstrap kafka:9092"
+
+
+@pytest.mark.parametrize(
+    ("it", "kind", "told"),
+    [
+        (overdue(7), NeedKind.OVERDUE, "The log of m-00 on host-0 has the handler's stack"),
+        (failing(7), NeedKind.FAILING, "m-00 tries it again"),
+        (
+            record(7, is_parked=False, attempts=0, standing=RecordState.PAUSED),
+            NeedKind.PAUSED,
+            "resumes it at m-00 on host-0: its program by pool.resume",
+        ),
+        (
+            record(7, is_parked=False, attempts=0, standing=RecordState.RUNNING),
+            NeedKind.SLOW,
+            "The own page of m-00 on host-0 has the handler's stack",
+        ),
+        (
+            record(7, is_parked=False, attempts=0, standing=RecordState.WAITING),
+            NeedKind.WAITS,
+            "It begins once the handler",
+        ),
+    ],
+    ids=["overdue", "failing", "paused", "slow", "waits"],
+)
+def test_what_helps_is_told_with_where(it: RecordStatus, kind: NeedKind, told: str) -> None:
+    status = group(1, 1)
+    [only] = status.partitions
+    it = replace(it, since_ms=NOW_MS - 90_000, standing_since_ms=NOW_MS - 90_000)
+    [need] = shown(replace(status, partitions=(replace(only, holder=it),))).needs.shown
+    assert need.kind is kind
+    assert told in need.remedy
+    assert [it.line for it in need.commands] == [
+        "coop-consumer read orders --partition 0 --from 7 --count 1 --bootstrap kafka:9092"
+    ]
+
+
+def test_pages_that_a_remedy_names_are_there() -> None:
+    anchors = anchors_in((Path(__file__).parents[2] / "docs/runbook.md").read_text("utf-8"))
+    told = WALLED_REMEDY + remedy_for(NeedKind.OVERDUE, "m-00")
+    named = re.findall(r"docs/runbook\.md#([\w-]+)", told)
+    assert len(named) == 2
+    assert set(named) <= anchors
 
 
 def test_a_member_that_tries_one_record_a_second_is_told_once() -> None:
@@ -435,6 +526,55 @@ def test_groups_that_need_a_person_are_listed_first() -> None:
         ("a", "good"),
     ]
     assert page.title == "(2) groups | coop-consumer"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (AuthorizationError("the brokers", "read", "ann"), "Grant the right to describe"),
+        (AuthorizationError("cluster b:9092", "authenticate", "ann"), "refused the login"),
+        (BrokerUnreachableError("kafka:9092", "timed out"), "No broker answers."),
+        (UnexpectedAnswerError("the brokers", "\x1b[31m"), "It may pass."),
+        (None, "The log of this process"),
+    ],
+    ids=["no right", "login", "away", "odd", "defect"],
+)
+def test_groups_that_cannot_be_listed_are_told_beside_those_that_are_shown(
+    error: CoopConsumerError | None, told: str
+) -> None:
+    failed = Listing(is_over=True, has_failed=True, error=error)
+    for feeds in ([], [seen(group(1, 1))]):
+        page = groups_page(feeds, NOW_MS, 30_000, failed, OPTIONS)
+        assert page.trouble is not None
+        assert page.trouble.title == "The groups of this cluster cannot be listed"
+        assert told in page.trouble.text
+        assert page.trouble.detail.isprintable()
+        assert [it.line for it in page.trouble.commands] == [
+            "coop-consumer doctor --bootstrap kafka:9092"
+        ]
+        assert page.title == "(1) groups | coop-consumer"
+        assert page.name_command == "", "nobody knows that there is no group"
+
+
+def test_an_empty_list_is_told_to_be_one_only_after_a_search() -> None:
+    first = groups_page([], NOW_MS, 30_000, Listing(), OPTIONS)
+    assert first.trouble is not None
+    assert first.trouble.is_looking
+    assert (first.name_command, first.title) == ("", "groups | coop-consumer")
+    over = groups_page([], NOW_MS, 30_000, Listing(is_over=True), OPTIONS)
+    assert over.trouble is None
+    assert over.name_command == "coop-consumer web GROUP --bootstrap kafka:9092"
+
+
+def test_groups_that_are_left_out_are_counted_with_what_shows_them() -> None:
+    listing = Listing(is_over=True, hidden=1, left_out=1_200)
+    hidden, left_out = groups_page([], NOW_MS, 30_000, listing, OPTIONS).left_out
+    assert hidden.text.startswith("1 group of this cluster may not be described by this user")
+    assert hidden.command.line.endswith("--operation Describe --group '*'")
+    assert left_out.text.startswith("1,200 more groups of this library have no members")
+    assert left_out.command.line == "coop-consumer web GROUP GROUP --bootstrap kafka:9092"
+    assert groups_page([], NOW_MS, 30_000, Listing(is_over=True)).left_out == ()
+    assert groups_page([], NOW_MS, 30_000).left_out == ()
 
 
 def test_text_of_strangers_is_escaped_where_a_terminal_or_page_would_obey() -> None:

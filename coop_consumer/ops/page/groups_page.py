@@ -1,24 +1,28 @@
 """The list of groups, as plain values. Pure.
 
-In: what the feeds have. Out: a line a group, those that need a person first.
+In: what the feeds have, and what the search for groups has come to. Out: a line a group, those that
+need a person first, and which groups are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from coop_consumer.errors import grant_command
 from coop_consumer.ops.page.group_page import outlook, stale_words, stuck_in
 from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import Urgency, needs_of_group
 from coop_consumer.ops.page.shown import name_shown
-from coop_consumer.ops.page.trouble import trouble_of
+from coop_consumer.ops.page.trouble import Trouble, trouble_of, trouble_of_listing
+from coop_consumer.plain_text import command
+from coop_consumer.status.standing import Command
 from coop_consumer.status.words import count, short, span
 
 if TYPE_CHECKING:
-    from coop_consumer.ops.feed import FeedState
+    from coop_consumer.ops.feed import FeedState, Listing
 
 _UNKNOWN = "?"
 _RANKS = {"bad": 0, "warn": 1, "": 2, "good": 3}
@@ -47,6 +51,19 @@ class GroupLine:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Groups that are not in the list.
+
+    Attributes:
+        text: How many, and why, as sentences.
+        command: What shows them.
+    """
+
+    text: str
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
 class GroupsPage:
     """The list.
 
@@ -54,23 +71,73 @@ class GroupsPage:
         version: Grows with each look at any group.
         title: Of the window.
         lines: A line a group.
+        trouble: Why groups may be missing; None: they are not for that.
+        left_out: What else is missing.
+        name_command: What shows a group that is not found; "": groups are named, or may be missing.
     """
 
     version: int
     title: str
     lines: tuple[GroupLine, ...]
+    trouble: Trouble | None
+    left_out: tuple[LeftOut, ...]
+    name_command: str
 
 
-def groups_page(feeds: Sequence[FeedState], now_ms: int, old_ms: int) -> GroupsPage:
-    """The list; O(partitions of all groups)."""
+def groups_page(
+    feeds: Sequence[FeedState],
+    now_ms: int,
+    old_ms: int,
+    listing: Listing | None = None,
+    options: Sequence[str] = (),
+) -> GroupsPage:
+    """The list; O(partitions of all groups).
+
+    Args:
+        feeds: Of the groups that are shown.
+        now_ms: Unix time.
+        old_ms: What was seen longer ago is called old.
+        listing: What the search for groups has come to; None: groups are named.
+        options: Words that commands need to find the groups.
+    """
+    trouble = None if listing is None else trouble_of_listing(listing, options)
     lines = sorted(
         (_line(it, now_ms, old_ms) for it in feeds), key=lambda it: (_RANKS[it.kind], it.group)
     )
     needy = sum(it.kind in {"bad", "warn"} for it in lines)
+    needy += trouble is not None and not trouble.is_looking
     title = "groups | coop-consumer"
+    is_all = listing is not None and trouble is None
     return GroupsPage(
-        sum(it.version for it in feeds), f"({needy}) {title}" if needy else title, tuple(lines)
+        version=sum(it.version for it in feeds),
+        title=f"({needy}) {title}" if needy else title,
+        lines=tuple(lines),
+        trouble=trouble,
+        left_out=() if listing is None else tuple(_left_out(listing, options)),
+        name_command=command("web", "GROUP", options=options) if is_all else "",
     )
+
+
+def _left_out(listing: Listing, options: Sequence[str]) -> Iterator[LeftOut]:
+    if listing.hidden:
+        are = "group of this cluster" if listing.hidden == 1 else "groups of this cluster"
+        yield LeftOut(
+            f"{listing.hidden:,} {are} may not be described by this user, so nobody knows here "
+            "whose they are. Grant Describe on those that matter (docs/security.md), or on all:",
+            Command(
+                "let this user describe all groups",
+                grant_command("group *", ["describe"], "User:NAME"),
+            ),
+        )
+    if listing.left_out:
+        are = (
+            "group of this library has" if listing.left_out == 1 else "groups of this library have"
+        )
+        yield LeftOut(
+            f"{listing.left_out:,} more {are} no members, and are not looked at: there are too "
+            "many. Name those that matter:",
+            Command("show only these", command("web", "GROUP", "GROUP", options=options)),
+        )
 
 
 def _line(feed: FeedState, now_ms: int, old_ms: int) -> GroupLine:

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.ops.health import NotReady, ready
 from coop_consumer.ops.page.needs import (
-    REMEDIES,
+    WALLED_REMEDY,
     Need,
     NeedKind,
     Needs,
     Urgency,
     decisions,
     look_at,
+    remedy_for,
     sorted_needs,
     title_of,
 )
-from coop_consumer.ops.page.shown import error_shown
+from coop_consumer.ops.page.shown import error_shown, name_shown
 from coop_consumer.plain_text import command
-from coop_consumer.status.standing import Command, is_overdue
+from coop_consumer.status.standing import Command, decide, is_overdue
 from coop_consumer.status.words import count, span
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ _REMEDIES = {
     "Repair what its handlers need, a database, say.",
     NotReady.WAITS: "It begins once these handlers have ended.",
 }
-_OVERDUE = "See below what runs, and its stack. on.overdue decides what happens."
+_OVERDUE = (
+    "See below what runs, and its stack. Most often a call has no time-out: give it one. "
+    "on.overdue decides what happens (docs/runbook.md#handleroverdue)."
+)
 _KINDS = {
     NotReady.WAITS: NeedKind.WAITS,
     NotReady.CIRCUIT_OPEN: NeedKind.HELD_BACK,
@@ -69,10 +73,13 @@ def needs_of_member(
     running = {(it.tp, it.offset) for it in glimpse.running}
     for it in glimpse.failed:
         runs = (it.tp, it.offset) in running
-        found.append(_failed(it, health.group, glimpse.at_ms, key_of, options, runs=runs))
+        found.append(_failed(it, health, glimpse.at_ms, key_of, options, runs=runs))
+    walled = list(_walls(glimpse, health.group, options))
+    found += walled
     if metrics is not None:
         told = sum(it.kind is NeedKind.OVERDUE for it in found)
-        found += _figures(metrics, metrics.keys_overdue - told, options)
+        untold = 0 if walled else metrics.walled
+        found += _figures(metrics, metrics.keys_overdue - told, untold, options)
     more = glimpse.failed_count - len(glimpse.failed)
     parked = metrics is not None and metrics.keys_parked > len(glimpse.failed)
     line = command("retry", health.group, "--all", "--dry-run", options=options)
@@ -118,22 +125,17 @@ def _commands(group: str, reason: Reason, options: tuple[str, ...]) -> tuple[Com
 
 def _failed(
     it: FailedRecord,
-    group: str,
+    health: Health,
     at_ms: int,
     key_of: Callable[[FailedRecord], str],
     options: tuple[str, ...],
     *,
     runs: bool,
 ) -> Need:
-    place, commands = f"{it.tp}@{it.offset}", [look_at(it.tp, it.offset, options)]
+    group, place = health.group, f"{it.tp}@{it.offset}"
     kind, urgency = NeedKind.FAILING, Urgency.WARN
     if it.is_parked:
         kind, urgency = NeedKind.PARKED, Urgency.BAD
-        words = (group, it.tp, it.offset)
-        commands[:0] = [
-            Command("try it again", command("retry", *words, options=options)),
-            Command("count it as done, unprocessed", command("skip", *words, options=options)),
-        ]
     elif runs and is_overdue(it.error):
         kind, urgency = NeedKind.OVERDUE, Urgency.BAD
     return Need(
@@ -143,15 +145,50 @@ def _failed(
         title=title_of(kind, place),
         facts=(key_of(it), f"{count(it.attempts, 'attempt')} so far"),
         error="" if kind is NeedKind.OVERDUE else error_shown(it.error),
-        remedy=_OVERDUE if kind is NeedKind.OVERDUE else REMEDIES[kind],
+        remedy=_OVERDUE
+        if kind is NeedKind.OVERDUE
+        else remedy_for(kind, name_shown(health.member)),
         since_ms=it.since_ms,
         since=span(at_ms - it.since_ms) if it.since_ms else "",
-        commands=tuple(commands),
+        commands=(
+            *(decide(group, it.tp, it.offset, options) if it.is_parked else ()),
+            look_at(it.tp, it.offset, options),
+        ),
         actions=decisions(group, it.tp, it.offset) if it.is_parked else (),
     )
 
 
-def _figures(metrics: MemberMetrics, overdue: int, options: tuple[str, ...]) -> Iterator[Need]:
+def _walls(glimpse: Glimpse, group: str, options: tuple[str, ...]) -> Iterator[Need]:
+    """Partitions that are fetched no further, each with the record that stands first."""
+    parked = {(it.tp, it.offset) for it in glimpse.failed if it.is_parked}
+    for it in glimpse.held:
+        if not it.is_walled:
+            continue
+        is_parked = (it.tp, it.stable) in parked
+        yield Need(
+            kind=NeedKind.WALLED,
+            urgency=Urgency.BAD,
+            place=str(it.tp),
+            title=f"{it.tp} is fetched no further",
+            facts=(
+                f"holds {count(it.pending, 'unfinished record')}, as many as it may",
+                "the bound is max.num.ranges.held",
+                f"{it.tp}@{it.stable} is the first, and is parked"
+                if is_parked
+                else f"{it.tp}@{it.stable} is the first",
+            ),
+            remedy=WALLED_REMEDY,
+            commands=(
+                *(decide(group, it.tp, it.stable, options) if is_parked else ()),
+                look_at(it.tp, it.stable, options),
+            ),
+            actions=decisions(group, it.tp, it.stable) if is_parked else (),
+        )
+
+
+def _figures(
+    metrics: MemberMetrics, overdue: int, walled: int, options: tuple[str, ...]
+) -> Iterator[Need]:
     see = (Command("see the group", command("status", metrics.group, options=options)),)
     if overdue > 0:
         yield Need(
@@ -163,14 +200,14 @@ def _figures(metrics: MemberMetrics, overdue: int, options: tuple[str, ...]) -> 
             remedy=_OVERDUE,
             commands=see,
         )
-    if metrics.walled:
+    if walled:
         yield Need(
             kind=NeedKind.WALLED,
             urgency=Urgency.BAD,
             place=metrics.member,
-            title=f"{count(metrics.walled, 'partition')} "
-            f"{'is' if metrics.walled == 1 else 'are'} fetched no further",
-            remedy="One unfinished record has too many gap ranges above it (max.num.ranges.held).",
+            title=f"{count(walled, 'partition')} {'is' if walled == 1 else 'are'} fetched no "
+            "further",
+            remedy=WALLED_REMEDY,
             commands=see,
         )
     undecided_s = max(metrics.undecided_input_s, metrics.undecided_log_s)

@@ -34,6 +34,8 @@ RUNNING_SHOWN = 25
 PARTITIONS_SHOWN = 100
 _UNKNOWN = "?"
 _SLOW_S = 60.0
+_COMMIT_WAITS_S = 5.0
+"""A commit is due after commit.interval.ms, by default 100 ms; few let more than this pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,9 @@ def _tiles(metrics: MemberMetrics, glimpse: Glimpse) -> Iterator[Tile]:
     p50, p99 = _quantiles(handler)
     yield Tile("Handler p99", p99, f"p50 {p50}")
     age_s = metrics.commit_age_s
-    yield Tile("Commit waits", f"{age_s:.1f} s", "what is finished", "warn" if age_s > 5 else "")
+    is_long = age_s > _COMMIT_WAITS_S
+    detail = "what is finished, longer than usual" if is_long else "what is finished"
+    yield Tile("Commit waits", f"{age_s:.1f} s", detail, "warn" if is_long else "")
     memory = _bytes(metrics.memory_bytes) if metrics.memory_bytes else _UNKNOWN
     yield Tile("Memory", memory, "of this process")
 

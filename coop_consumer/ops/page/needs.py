@@ -25,7 +25,16 @@ from coop_consumer.status.model import (
     walled_warning,
 )
 from coop_consumer.status.standing import Command, RecordState, commands_for
-from coop_consumer.status.words import AHEAD, ago, count, is_ahead, percent, span, standing
+from coop_consumer.status.words import (
+    AHEAD,
+    ago,
+    count,
+    for_span,
+    is_ahead,
+    percent,
+    span,
+    standing,
+)
 from offsets import Meaning
 
 if TYPE_CHECKING:
@@ -284,15 +293,17 @@ class _Finder:
             else title_of(kind, place),
             facts=tuple(self._facts(partition, record, holds=holds)),
             error="" if kind is NeedKind.OVERDUE else error_shown(record.error),
-            remedy=REMEDIES.get(kind, ""),
+            remedy=remedy_for(kind, name_shown(record.member), name_shown(record.host)),
             since_ms=since_ms,
             since=self._since(since_ms),
-            commands=(
-                *commands_for(status.group, tp, record, status.options),
-                look_at(tp, record.offset, status.options),
-            ),
+            commands=self._commands_for(tp, record),
             actions=decisions(status.group, tp, record.offset) if record.is_parked else (),
         )
+
+    def _commands_for(self, tp: TopicPartition, record: RecordStatus) -> tuple[Command, ...]:
+        group, options = self.status.group, self.status.options
+        found = commands_for(group, tp, record, options)
+        return *found, look_at(tp, record.offset, options)
 
     def _kind_of(self, record: RecordStatus) -> tuple[NeedKind, Urgency] | None:
         """None: it needs nobody, or that is told once for all such records."""
@@ -356,26 +367,43 @@ class _Finder:
             place=status.group,
             title="Nobody works: the group has no member",
             facts=(f"{count(left, 'record')} left",),
-            remedy="Start members, or find out why they have ended: their logs say it.",
+            remedy="Start members, or find out why they have ended: their logs say it. Planned "
+            "jobs, and consumers that call assign, are no members.",
             commands=(Command("start one", start),),
         )
 
     def _walls(self, partition: PartitionStatus) -> Iterator[Need]:
+        tp, group = partition.tp, self.status.group
         for member, unfinished in partition.walled:
+            first = _first_of(member, partition)
+            is_parked = first is not None and first.is_parked
             yield Need(
                 kind=NeedKind.WALLED,
                 urgency=Urgency.BAD,
-                place=f"{partition.tp} {name_shown(member)}",
-                title=f"{partition.tp} is fetched no further by {self.letter(member)}",
+                place=f"{tp} {name_shown(member)}",
+                title=f"{tp} is fetched no further by {self.letter(member)}",
                 facts=(
                     name_shown(member),
                     f"holds {count(unfinished, 'unfinished record')}, as many as it may",
                     "the bound is max.num.ranges.held",
+                    *(() if first is None else self._first(partition, first)),
                 ),
-                remedy="It goes on once a tenth of them is done. Decide about the record that "
-                "holds the stable offset, or repair what its handler waits for.",
-                commands=(self._status_command(),),
+                remedy=WALLED_REMEDY,
+                commands=(self._status_command(),)
+                if first is None
+                else self._commands_for(tp, first),
+                actions=decisions(group, tp, first.offset) if first and is_parked else (),
             )
+
+    def _first(self, partition: PartitionStatus, record: RecordStatus) -> Iterator[str]:
+        """The record before which the others pile up, and since when it stands."""
+        now_ms, holder = self.status.at_ms, partition.holder
+        holds = holder is not None and holder.offset == record.offset
+        role = "holds the stable offset" if holds else "stands first there"
+        since_ms = record.since_ms or record.standing_since_ms
+        yield f"{partition.tp}@{record.offset} {role}{for_span(since_ms, now_ms)}"
+        if told := standing(record, now_ms, self.letter):
+            yield told
 
     def _held_back(self) -> Iterator[Need]:
         """Members whose circuit is open, as their records tell."""
@@ -567,14 +595,48 @@ def action_link(action: str, group: str, place: Mapping[str, object]) -> ActionL
     return ActionLink(action, f"{action.capitalize()}…", path)
 
 
-REMEDIES = {
+WALLED_REMEDY = (
+    "It goes on once a tenth of them is done. Decide about the record that stands first, or repair "
+    "what its handler waits for (docs/runbook.md#fetchwalled)."
+)
+_REMEDIES = {
     NeedKind.PARKED: "Repair the cause, then retry. Or skip it: it then counts as done, and "
     "cannot be taken back.",
-    NeedKind.OVERDUE: "The log of its member has the handler's stack. on.overdue decides what "
-    "happens.",
-    NeedKind.FAILING: "It is given up after max.attempts and attempts.for.ms; then on.failure "
-    "decides.",
+    NeedKind.OVERDUE: "The log of {member}{host} has the handler's stack (handler.overdue). So has "
+    "that member's own page, if it runs with --ops. Most often a call has no time-out: give it "
+    "one. on.overdue decides what happens (docs/runbook.md#handleroverdue).",
+    NeedKind.FAILING: "{member} tries it again: if the cause passes, there is nothing to do. Else "
+    "repair what its handler needs: the log of {member}{host} has the traceback (record.failed). "
+    "It is given up after max.attempts and attempts.for.ms; then on.failure decides.",
+    NeedKind.PAUSED: "Whoever has paused it resumes it at {member}{host}: its program by "
+    "pool.resume, or a person by that member's own page, if it runs with --ops and "
+    "ops.allow.actions.",
+    NeedKind.SLOW: "The own page of {member}{host} has the handler's stack, if it runs with --ops. "
+    "Most often a call has no time-out: give it one. From max.processing.ms on the handler is "
+    "overdue, and the log has its stack, too.",
+    NeedKind.WAITS: "It begins once the handler of that key's last owner has ended.",
 }
+
+
+def remedy_for(kind: NeedKind, member: str, host: str = "") -> str:
+    """What helps with a record that is not done, as sentences.
+
+    Args:
+        kind: What is up with it.
+        member: Where it is, as it is shown; "": not known.
+        host: Of that member; "": not known, or the page is the member's own.
+
+    >>> remedy_for(NeedKind.WAITS, "m-1", "host-7")
+    "It begins once the handler of that key's last owner has ended."
+    """
+    return _REMEDIES[kind].format(member=member or "its member", host=f" on {host}" if host else "")
+
+
+def _first_of(member: str, partition: PartitionStatus) -> RecordStatus | None:
+    """The first record that stands at a member, as far as it is known; else that of them all."""
+    known = [*partition.failed, *([partition.holder] if partition.holder else [])]
+    its = (it for it in known if it.member == member)
+    return min(its, key=lambda it: it.offset, default=partition.holder)
 
 
 def look_at(tp: TopicPartition, offset: int, options: Iterable[str]) -> Command:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from coop_consumer.ops.feed import Feeds, GroupFeed, Listener
+from coop_consumer.ops.feed import Feeds, GroupFeed, Listener, Listing
 from coop_consumer.ops.page import rendering
 from coop_consumer.ops.page.group_page import OLD_MS, group_page
 from coop_consumer.ops.page.groups_page import groups_page
@@ -41,6 +41,7 @@ def page_routes(
     options: Sequence[str] = (),
     has_list: bool = True,
     old_ms: int = OLD_MS,
+    listing: Callable[[], Listing | None] = lambda: None,
 ) -> list[BaseRoute]:
     """The routes.
 
@@ -50,9 +51,10 @@ def page_routes(
         options: Words that commands need to find the groups.
         has_list: `/` is a list, also of one group; else it leads to that one.
         old_ms: A picture that is older is called old.
+        listing: What the search for groups has come to; it returns None if groups are named.
     """
     rendering.warm()
-    live = _LivePages(feeds, allows, tuple(options), old_ms)
+    live = _LivePages(feeds, allows, tuple(options), old_ms, listing)
 
     async def start(request: Request) -> Response:
         names = feeds.names()
@@ -76,7 +78,7 @@ def own_group_routes(
     feeds: Feeds, *, allows: frozenset[str] = frozenset(), options: Sequence[str] = ()
 ) -> list[BaseRoute]:
     """The paths of its group beside those of a member's own page; see `page_routes`."""
-    live = _LivePages(feeds, allows, tuple(options), OLD_MS)
+    live = _LivePages(feeds, allows, tuple(options), OLD_MS, lambda: None)
     return _routes_of(live, "This member")
 
 
@@ -142,9 +144,15 @@ class _LivePages:
     """The pages of groups as somebody asks for them; all on the server's loop."""
 
     def __init__(
-        self, feeds: Feeds, allows: frozenset[str], options: tuple[str, ...], old_ms: int
+        self,
+        feeds: Feeds,
+        allows: frozenset[str],
+        options: tuple[str, ...],
+        old_ms: int,
+        listing: Callable[[], Listing | None],
     ) -> None:
         self._old_ms = old_ms
+        self._listing = listing
         self._feeds = feeds
         self._allows = allows
         self._options = options
@@ -178,7 +186,8 @@ class _LivePages:
     def _list(self) -> Shown:
         found = [self._feeds.get(name) for name in self._feeds.names()]
         states = [feed.now for feed in found if feed is not None]
-        page = groups_page(states, now_ms(), _OLD_IN_LIST * self._old_ms)
+        old_ms = _OLD_IN_LIST * self._old_ms
+        page = groups_page(states, now_ms(), old_ms, self._listing(), self._options)
         parts = {**rendering.groups_parts(page), "stale": ""}
         return Shown(page.title, page.version, parts, page)
 

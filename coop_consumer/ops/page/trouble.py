@@ -1,6 +1,7 @@
-"""Why a page has nothing to show, and what to do. Pure.
+"""Why a page has nothing to show, or not all, and what to do. Pure.
 
-In: what the feed of a group has, without any look that succeeded. Out: a `Trouble`.
+In: what the feed of a group has, without any look that succeeded; what a search for groups has come
+to. Out: a `Trouble`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.standing import Command
 
 if TYPE_CHECKING:
-    from coop_consumer.ops.feed import FeedState
+    from coop_consumer.ops.feed import FeedState, Listing
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Nothing can be seen.
+    """Nothing can be seen, or not all.
 
     Attributes:
         title: Why, in a few words.
@@ -77,6 +78,43 @@ def trouble_of(feed: FeedState, options: Sequence[str]) -> Trouble:
             text = "It is tried again."
             detail = error_shown(str(error))
             return Trouble(f"Group {group} cannot be seen", text, detail, (see, doctor))
+
+
+def trouble_of_listing(listing: Listing, options: Sequence[str]) -> Trouble | None:
+    """Why groups may be missing in the list of those that were found; None: none is for this.
+
+    Args:
+        listing: What the search for groups has come to.
+        options: Words that commands need to find the brokers.
+    """
+    if not listing.is_over:
+        text = "The first search is under way. This page shows by itself what it finds."
+        return Trouble("Looking for groups", text, is_looking=True)
+    if not listing.has_failed:
+        return None
+    detail = ""
+    match listing.error:
+        case AuthorizationError(operation="authenticate"):
+            text = "The broker refused the login. Correct it, or have the user added there."
+        case AuthorizationError():
+            text = "Grant the right to describe the cluster, or the groups (docs/security.md)."
+        case BrokerUnreachableError() as error:
+            text = (
+                "No broker answers. Check that the brokers run, and that this machine reaches them."
+            )
+            detail = error_shown(str(error))
+        case None:
+            text = "This is a defect. The log of this process has its traceback."
+        case error:
+            text = "It may pass."
+            detail = error_shown(str(error))
+    doctor = Command("check brokers, rights and clients", command("doctor", options=options))
+    return Trouble(
+        "The groups of this cluster cannot be listed",
+        f"{text} It is tried again every half minute. Until then, groups may be missing here.",
+        detail,
+        (doctor,),
+    )
 
 
 def _without_right(error: AuthorizationError, doctor: Command, see: Command) -> Trouble:

@@ -7,6 +7,7 @@
   const stale = document.getElementById("stale");
   const silentMs = 12_000; // the server sends something every five seconds
   let heardMs = Date.now();
+  let shownMs = heardMs; // since then something should come
   let lostMs = 0;
   let isHeld = false;
   let waiting = null; // what came while the page was held
@@ -142,9 +143,14 @@
 
   // ---- the connection ----
 
+  // A browser opens no more than six connections to a host, and each stream keeps one. So a tab that
+  // nobody sees has none: else the seventh tab would hang.
   function connect() {
-    events = new EventSource(source);
-    events.addEventListener("message", (event) => {
+    if (events) events.close();
+    if (document.hidden) return;
+    const stream = new EventSource(source); // its first event brings the whole page
+    events = stream;
+    stream.addEventListener("message", (event) => {
       heardMs = Date.now();
       lostMs = 0;
       const news = JSON.parse(event.data);
@@ -156,14 +162,14 @@
       }
       tell();
     });
-    events.addEventListener("error", () => {
+    stream.addEventListener("error", () => {
       // A browser gives up where the answer is no stream: a proxy's error page, say.
-      if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3_000);
+      if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 3_000);
     });
   }
 
   setInterval(() => {
-    if (Date.now() - heardMs < silentMs) return;
+    if (document.hidden || Date.now() - Math.max(heardMs, shownMs) < silentMs) return;
     lostMs = lostMs || heardMs;
     showStale(toldStale);
     tell();
@@ -171,5 +177,11 @@
 
   addCopyButtons(document);
   tell();
-  if (source) connect();
+  if (source) {
+    connect();
+    document.addEventListener("visibilitychange", () => {
+      shownMs = Date.now();
+      connect();
+    });
+  }
 })();
