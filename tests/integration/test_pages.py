@@ -19,6 +19,8 @@ from tests.support.stock import eventually
 pytestmark = pytest.mark.integration
 
 README, *DOCS = PAGES
+WORKER = next(it for it in blocks_of(README) if it.mark.file)
+"""What pages of docs call `billing:Billing`."""
 RUNNABLE = [
     page
     for page in DOCS
@@ -65,7 +67,13 @@ def address() -> Iterator[str]:
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_a_stranger_gets_through_a_page(page: Path, tmp_path: Path, address: str) -> None:
-    ours = {"localhost:9092": address}
+    ours = {
+        "localhost:9092": address,
+        "--ops ": "--ops 127.0.0.1:0 ",
+        "exporter billing": "exporter --address 127.0.0.1:0 billing",
+        "/tmp/": f"{tmp_path}/",  # noqa: S108 - as pages have it
+    }
+    (tmp_path / WORKER.mark.file).write_text(WORKER.text, encoding="utf-8")
     with PageRun(tmp_path, ours, {**CACHE, "COOP_BOOTSTRAP": address}) as run:
         for block in blocks_of(page):
             run.run(block)
