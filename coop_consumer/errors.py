@@ -356,13 +356,17 @@ class IndividualCommitTooOldError(RetriableError):
 
 @dataclass(eq=False)
 class MaxIndividualCommitReachedError(RetriableError):
-    """A range holds as many gap ranges as it may."""
+    """A range holds as many gap ranges as it may.
+
+    `command` shows the record that the others wait for.
+    """
 
     topic: str
     partition: int
     key_range: KeyRange
     held: int
     limit: int
+    command: str
 
     code = 92
 
@@ -371,7 +375,7 @@ class MaxIndividualCommitReachedError(RetriableError):
         return (
             f"{place}: {self.held} records are taken and not finished, and each may be a gap; "
             f"max.num.ranges.held={self.limit} ({self.code}). No further record is taken until a "
-            "tenth of them is finished. `coop-consumer status` names the record that the others "
+            f"tenth of them is finished. `{self.command}` names the record that the others "
             "wait for: retry or skip that record, or raise max.num.ranges.held."
         )
 
@@ -951,6 +955,7 @@ class ProcessingStoppedError(FatalError):
     """A record failed for good under `on.failure=stop`; the whole group stops.
 
     `member` is the member at which the record failed. Other members may raise this error, too.
+    `command` counts the record as done once it is parked.
     """
 
     topic: str
@@ -958,6 +963,7 @@ class ProcessingStoppedError(FatalError):
     offset: int
     reason: str
     member: str
+    command: str
 
     exit_code = ExitCode.STOPPED
 
@@ -966,7 +972,8 @@ class ProcessingStoppedError(FatalError):
             f"{_place(self.topic, self.partition)} offset {self.offset}: failed for good at member "
             f"{self.member} ({self.reason}). Every member of the group commits what it finished "
             "and stops (on.failure=stop); the record is not done. Correct the worker and start "
-            "again; or start with on.failure=park, then `coop-consumer skip` the parked record."
+            "again; or start with on.failure=park, and once the record is parked skip it by "
+            f"`{self.command}`."
         )
 
 

@@ -29,6 +29,7 @@ class Facts(TypedDict, total=False):
         error: What was raised, of which the type is shown; or that type's name; None: nothing.
         trace_id: Of the record's trace, where its span is not the current one.
         who: Who has asked for it by the page: an address, and the name that was given.
+        holder: The member that has not released what the line waits for; several with commas.
     """
 
     group: str
@@ -41,6 +42,7 @@ class Facts(TypedDict, total=False):
     error: BaseException | str | None
     trace_id: str
     who: str
+    holder: str
 
 
 # The class of an error may be a stranger's, whose metaclass defines this name anew.

@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from traceback import walk_tb
 from typing import TypeGuard
 
 from coop_consumer.errors import ConfigError
+from coop_consumer.log_events import kind_of
 from coop_consumer.plain_text import printable, shortened
 
 PROVIDER = "oauth.token.provider"
@@ -54,9 +56,12 @@ def found_provider(spec: str) -> Callable[[], object]:
     try:
         module = import_module(module_name)
     except (Exception, SystemExit) as error:
+        # The text of these is Python's own, about modules and lines.
+        is_ours = isinstance(error, ImportError | SyntaxError)
+        told = _described(error) if is_ours else raised_by(error)
         raise ConfigError(
             PROVIDER,
-            f"={spec} cannot be imported ({described(error)})",
+            f"={spec} cannot be imported ({told})",
             "Name it as module:callable; the module has to lie in PYTHONPATH, and for commands may "
             "lie in the current directory",
         ) from error
@@ -102,14 +107,24 @@ def token_of(answer: object, now_s: float, spec: str) -> LoginToken:
     return LoginToken(value, float(expiry_s), principal or "", dict(extensions))
 
 
-def described(error: BaseException) -> str:
-    """A stranger's error in one short line; making its text may itself fail."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - its name has to do
-        text = ""
-    name = type(error).__name__
-    return shortened(printable(f"{name}: {text}" if text else name), _ERROR_CHARS)
+def raised_by(error: BaseException) -> str:
+    """What a provider has raised, and where, without its text: that may quote a secret.
+
+    The errors of HTTP libraries carry addresses, and these a password or a token.
+
+    Args:
+        error: As it was caught by whoever called the provider, or imported it.
+    """
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    outer = [it for it in frames[1:] if "importlib" not in it[0]]  # the first one caught it
+    own = [it for it in outer if it[0] == outer[0][0]]  # not those of libraries below
+    where = " in {}:{}".format(*own[-1]) if own else ""
+    return printable(f"{kind_of(error)}{where}")
+
+
+def _described(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return shortened(printable(f"{kind_of(error)}: {text}"), _ERROR_CHARS)
 
 
 def _useless(spec: str, what: str) -> ConfigError:

@@ -20,7 +20,7 @@ from time import monotonic, time
 from coop_consumer.errors import ConfigError, CoopConsumerError, TokenUnavailableError
 from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
-from coop_consumer.token_provider import LoginToken, described, found_provider, token_of
+from coop_consumer.token_provider import LoginToken, found_provider, raised_by, token_of
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,11 @@ class TokenSource:
         with self._counting:
             self._calls -= 1
         if isinstance(answer, BaseException):
-            raise TokenUnavailableError(self._provider, f"it raised {described(answer)}")
+            self._tell_whole(answer)
+            detail = (
+                f"it raised {raised_by(answer)}; its text, which may quote a secret, is in the "
+            )
+            raise TokenUnavailableError(self._provider, f"{detail}log at DEBUG")
         return token_of(answer, time(), self._provider)
 
     def _call(self, provider: Callable[[], object]) -> None:
@@ -169,6 +173,11 @@ class TokenSource:
             self._answers.put(provider())
         except BaseException as error:  # noqa: BLE001 - it is the answer
             self._answers.put(error)
+
+    def _tell_whole(self, error: BaseException) -> None:
+        with whatever_a_log_does():
+            extra = LogEvent.TOKENS_FAILED.extra(error=error)
+            log.debug("%s has raised", self._provider, exc_info=error, extra=extra)
 
     def _report(self, error: CoopConsumerError) -> None:
         self._is_failing = True

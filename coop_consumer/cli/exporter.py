@@ -7,7 +7,8 @@ that stay open. A scrape shows the last looks and asks no broker.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -18,12 +19,11 @@ from coop_consumer.admin.group_watch import GroupWatch, Watches
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
 from coop_consumer.log_events import LogEvent
-from coop_consumer.ops.group_metrics import group_samples
+from coop_consumer.ops.group_metrics import FirstSeen, group_samples
 from coop_consumer.ops.serving import refuse_without_packages
 from coop_consumer.ops.telemetry import refuse_without_otel, show_samples
 
 if TYPE_CHECKING:
-    from coop_consumer.ops.group_metrics import GroupLook
     from coop_consumer.ops.samples import Sample
 
 log = logging.getLogger(__name__)
@@ -59,23 +59,34 @@ def exporter(
     refuse_without_packages(ADDRESS_OPTION)
     if shows_otel:
         refuse_without_otel(_OTEL, "")
-    watches = Watches(lambda group: GroupWatch(connection.config(group), topics, every))
+    seen = defaultdict[str, FirstSeen](FirstSeen)
+
+    def watch(group: str) -> GroupWatch:
+        config = connection.config(group)
+        return GroupWatch(config, topics, every, noticed=seen[group].note)
+
+    def samples() -> Iterator[Sample]:
+        now_s = monotonic()
+        for look in watches.looks:
+            yield from group_samples(look, now_s, seen[look.group])
+
+    watches = Watches(watch)
     with ExitStack() as stack:
         ending = stack.enter_context(watching(watches))
-        _serve(stack, address, watches)
+        _serve(stack, address, samples)
         if shows_otel:
-            show_samples("exporter", lambda: _samples(watches.looks), _OTEL, of_groups=True)
+            show_samples("exporter", samples, _OTEL, of_groups=True)
         begin(watches, groups, connection, _NOBODY)
         ending.wait()
 
 
-def _serve(stack: ExitStack, address: str, watches: Watches) -> None:
+def _serve(stack: ExitStack, address: str, samples: Callable[[], Iterator[Sample]]) -> None:
     # Loaded here: the packages may be missing.
     from coop_consumer.ops.metrics_route import metrics_route  # noqa: PLC0415
     from coop_consumer.ops.prometheus import Exposition, SampleCollector  # noqa: PLC0415
     from coop_consumer.ops.server import OpsServer  # noqa: PLC0415
 
-    exposition = Exposition(SampleCollector(lambda: _samples(watches.looks)))
+    exposition = Exposition(SampleCollector(samples))
     server = OpsServer(
         address,
         [metrics_route(exposition)],
@@ -87,9 +98,3 @@ def _serve(stack: ExitStack, address: str, watches: Watches) -> None:
     server.start()
     extra = LogEvent.METRICS_SERVED.extra()
     log.info("metrics of groups at http://%s/metrics", server.address, extra=extra)
-
-
-def _samples(looks: Sequence[GroupLook]) -> Iterator[Sample]:
-    now_s = monotonic()
-    for look in looks:
-        yield from group_samples(look, now_s)

@@ -44,6 +44,7 @@ from coop_consumer.config.setting import Setting, shown
 from coop_consumer.config.settings import SETTINGS, TypedSettings
 from coop_consumer.config.settings_dict import Settings
 from coop_consumer.errors import ConfigError, GroupIdMissingError
+from coop_consumer.plain_text import command
 
 PREFETCH_KBYTES = 16_384
 """Enough for 0.1 s at 160 MB/s. A pause throws the prefetch away and fetches it again."""
@@ -199,6 +200,10 @@ class Config(TypedSettings):
         if not (is_default or "progress.topic" in self.from_placeholders):
             found += ["--config", f"progress.topic={self.progress_topic}"]
         return tuple(found)
+
+    def command(self, *words: object) -> str:
+        """A line for a shell that runs `coop-consumer` with these words where this group is."""
+        return command(*words, options=self.command_options)
 
     @property
     def transaction_timeout_ms(self) -> int:

@@ -71,8 +71,9 @@ class Closing:
         ):
             remedy = (
                 "Nobody can tell what became visible beyond the committed offsets, so the group "
-                "stops. Decide where it goes on once all members have ended: coop-consumer reset "
-                f"{config.group_id} --to committed --dry-run says what that would repeat"
+                "stops. Decide where it goes on once all members have ended: "
+                f"`{config.command('reset', config.group_id, '--to', 'committed', '--dry-run')}` "
+                "says what that would repeat"
             )
             error = LogLostForGoodError(error.topic, error.problem, remedy)
         self.begin(error)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.actions import Level, LogLine
 from coop_consumer.core.record import facts_of, where_of
 from coop_consumer.log_events import LogEvent
-from coop_consumer.plain_text import command
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
@@ -93,7 +92,7 @@ class FailureLines:
         self._left_out, self._last = 0, None
 
     def _list(self) -> str:
-        return command("status", self._state.group, options=self._state.config.command_options)
+        return self._state.config.command("status", self._state.group)
 
     def _refill(self) -> None:
         now_ms = self._state.now_ms

@@ -22,7 +22,6 @@ from coop_consumer.core.stop import Stop
 from coop_consumer.core.tally import FailureReason, SkipReason, TopicTally, reason_of
 from coop_consumer.core.trace import TraceOutcome, tell_end, tell_failure, trace_headers
 from coop_consumer.log_events import LogEvent
-from coop_consumer.plain_text import command
 from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -339,9 +338,8 @@ class Failures:
         tell_end(record, TraceOutcome.SKIPPED)
 
     def _command(self, action: str, record: Record) -> str:
-        options = self._state.config.command_options
-        tp = str(record.tenure.tp)
-        return command(action, self._state.group, tp, record._offset, options=options)
+        state, tp = self._state, record.tenure.tp
+        return state.config.command(action, state.group, tp, record._offset)
 
     def count_as_done(self, lane: Lane) -> None:
         """The first record of a held lane is done, unprocessed."""

@@ -96,9 +96,11 @@ class Orders:
 
     def stop(self, stop: Stop) -> None:
         """End this run because the group stops. A member without a group is its own group."""
+        state, place = self.state, f"{stop.topic}-{stop.partition}"
+        skip = state.config.command("skip", state.group, place, stop.offset)
         self.closing.begin(
             ProcessingStoppedError(
-                stop.topic, stop.partition, stop.offset, stop.reason, stop.member
+                stop.topic, stop.partition, stop.offset, stop.reason, stop.member, skip
             )
         )
 

@@ -108,7 +108,7 @@ class Pressure:
         elif state.now_ms >= self._stuck_since_ms + _STUCK_MS:
             self._stuck_since_ms = state.now_ms
             if self._all_wait():
-                config = state.config
+                config, status = state.config, state.config.command("status", state.group)
                 state.report(
                     Level.WARNING,
                     LogEvent.FETCH_FULL,
@@ -116,7 +116,7 @@ class Pressure:
                     f"({state.bytes_held()} bytes) are of keys that wait, and are as many as "
                     f"max.bytes.key.range.cache={config.max_bytes_key_range_cache} or "
                     f"max.records.in.lanes={config.max_records_in_lanes} allow. Decide about the "
-                    "parked records, which `coop-consumer status` names, or raise that setting.",
+                    f"parked records, which `{status}` names, or raise that setting.",
                 )
 
     def _all_wait(self) -> bool:
@@ -221,6 +221,7 @@ class Pressure:
             owned,
             held,
             state.config.max_num_ranges_held,
+            state.config.command("status", state.group),
         )
         others = [it for it in partition.all_tenures() if not partition.is_hot(it)]
         key_hash, count = busiest(others)

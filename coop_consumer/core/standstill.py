@@ -103,8 +103,9 @@ class Standstill:
             Level.WARNING,
             LogEvent.FETCH_UNDECIDED,
             f"{tp}: no record can be read for {waited_ms // 1_000} s, as a producer has not "
-            "decided its transaction there. Nothing is lost. `coop-consumer status "
-            f"{state.group}` says whose transaction it is, and what ends it.",
+            "decided its transaction there. Nothing is lost. "
+            f"`{state.config.command('status', state.group)}` says whose transaction it is, and "
+            "what ends it.",
             tp=tp,
         )
 

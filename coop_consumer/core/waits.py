@@ -13,7 +13,7 @@ from assignors import intersect
 from coop_consumer.core.actions import Level
 from coop_consumer.core.claims import tenure_of
 from coop_consumer.core.log_reading import told_of
-from coop_consumer.log_events import LogEvent
+from coop_consumer.log_events import Facts, LogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ class Waits:
         for partition in state.partitions.values():
             why = self._why(partition)
             if why is not None:
-                self._report_late(partition.tp, why.text)
+                self._report_late(partition.tp, why)
             else:
                 self._waits.pop(partition.tp, None)
 
@@ -78,14 +78,18 @@ class Waits:
                 found.append(RangesWait(tp, since_ms, why.text, why.members))
         return tuple(found)
 
-    def _report_late(self, tp: TopicPartition, why: str) -> None:
-        now_ms = self.state.now_ms
+    def _report_late(self, tp: TopicPartition, why: _Cause) -> None:
+        state, now_ms = self.state, self.state.now_ms
         since_ms, due_ms = self._waits.setdefault(tp, (now_ms, now_ms + _FIRST_MS))
         if now_ms >= due_ms:
             self._waits[tp] = since_ms, now_ms + _AGAIN_MS
             waited_s = (now_ms - since_ms) // 1_000
-            told = f"{tp}: for {waited_s} s {why}"
-            self.state.report(Level.WARNING, LogEvent.RANGE_WAITS, told, tp=tp)
+            status = state.config.command("status", state.group)
+            told = f"{tp}: for {waited_s} s {why.text}. `{status}` shows who holds what"
+            facts = Facts(tp=tp)
+            if why.members:
+                facts["holder"] = ", ".join(why.members)
+            state.report(Level.WARNING, LogEvent.RANGE_WAITS, told, **facts)
 
     def _why(self, partition: Partition) -> _Cause | None:
         if partition.waiting:

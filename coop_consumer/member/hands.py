@@ -312,7 +312,8 @@ class Hands:
     def _report_overdue(self, action: actions.HandlerOverdue) -> None:
         stack = self.executor.stack(action.lane)
         doing = f"\nIt is here:\n{stack}" if stack else ""
-        told = f"{action.error}{doing}"
+        status = self.config.command("status", self.config.group_id)
+        told = f"{action.error} `{status}` shows how the record stands.{doing}"
         self.say(logging.ERROR, LogEvent.HANDLER_OVERDUE, told, **action.facts)
 
     def _report_late(self, action: actions.CommitLate) -> None:

@@ -156,6 +156,7 @@ class MemberRun:
             self._say,
             heartbeat_s=config.heartbeat_interval_ms / 1_000,
             join_s=config.max_poll_interval_ms / 1_000,
+            doctor=config.command("doctor", "--group", config.group_id),
         )
         self._prepare()
 

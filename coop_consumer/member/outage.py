@@ -29,6 +29,7 @@ class Outage:
         say: Reports a line that names the group: its level and text.
         heartbeat_s: How often a broker has to answer.
         join_s: How long a join may take; nobody answers meanwhile.
+        doctor: The command that checks the brokers.
         clock: The local time, for people.
 
     Attributes:
@@ -41,11 +42,13 @@ class Outage:
         *,
         heartbeat_s: float,
         join_s: float,
+        doctor: str,
         clock: Callable[[], datetime] = datetime.now,
     ) -> None:
         self._say = say
         self._silent_s = max(SILENT_S, 3 * heartbeat_s)
         self._join_s = join_s
+        self._doctor = doctor
         self._clock = clock
         self.since_s: float | None = None
         self._again_s = 0.0
@@ -79,5 +82,6 @@ class Outage:
             LogEvent.BROKER_AWAY,
             f"no broker answers since {self._since}, for {silent_s:.0f} s: handlers go on with "
             "fetched records, nothing is lost, and finished records are committed once a broker "
-            "answers. The clients keep trying. Check that the brokers run, and the network.",
+            "answers. The clients keep trying. Check that the brokers run, and the network: "
+            f"`{self._doctor}` says what it can reach.",
         )

@@ -2,22 +2,29 @@
 
 In: a `GroupStatus`, how many members it wants, when it was looked at. Out: samples. What is not
 known has no sample: a partition without a committed offset has no lag, for one. Times come from
-several clocks, so none is below 0.
+several clocks, so none is below 0. What stands in a group without members has nobody who says since
+when: `FirstSeen` remembers it from look to look.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors import WHOLE
+from assignors import WHOLE, TopicPartition
 from coop_consumer.ops.samples import Sample
 
 if TYPE_CHECKING:
     from coop_consumer.errors import CoopConsumerError
-    from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus
+    from coop_consumer.status.model import (
+        GroupStatus,
+        PartitionStatus,
+        PendingHandover,
+        RecordStatus,
+    )
+    from coop_consumer.status.open_transaction import OpenTransaction
     from coop_consumer.status.scale import ScaleAdvice
     from coop_consumer.status.seen import MemberSeen
 
@@ -47,21 +54,67 @@ class GroupLook:
     error: CoopConsumerError | None = None
 
 
-def group_samples(look: GroupLook, now_s: float) -> Iterator[Sample]:
+class FirstSeen:
+    """Since when a watch sees what stands in a group. One thread writes, any thread reads."""
+
+    def __init__(self) -> None:
+        self._since_ms: Mapping[Hashable, int] = {}
+
+    def note(self, look: GroupLook) -> None:
+        """Take the next look; one that failed changes nothing. O(what stands)."""
+        if (status := look.status) is not None:
+            known = self._since_ms
+            self._since_ms = {it: known.get(it, status.at_ms) for it in _standing(status)}
+
+    def seconds(self, standing: Hashable, at_ms: int, *told_ms: int) -> float | None:
+        """How long something stands, in seconds; None: nobody knows.
+
+        Args:
+            standing: What it is.
+            at_ms: The time of the look, Unix time.
+            told_ms: Since when, as others say, Unix time; 0: they do not know. The earliest counts.
+        """
+        known_ms = [it for it in (*told_ms, self._since_ms.get(standing, 0)) if it > 0]
+        return max(at_ms - min(known_ms), 0) / 1_000 if known_ms else None
+
+
+def _standing(status: GroupStatus) -> Iterator[Hashable]:
+    for partition in status.partitions:
+        if partition.holder is not None:
+            yield _held(partition, partition.holder)
+        yield from (_handover(partition.tp, it) for it in partition.handovers)
+    yield from map(_transaction, status.open_transactions)
+
+
+def _held(partition: PartitionStatus, holder: RecordStatus) -> Hashable:
+    # After a reset a record begins to stand anew.
+    return partition.tp, partition.epoch, holder.offset
+
+
+def _handover(tp: TopicPartition, handover: PendingHandover) -> Hashable:
+    return tp, handover.waiting, handover.tenure
+
+
+def _transaction(it: OpenTransaction) -> Hashable:
+    return it.tp, "transaction", it.offset
+
+
+def group_samples(look: GroupLook, now_s: float, seen: FirstSeen) -> Iterator[Sample]:
     """All samples of a group. O(partitions + members).
 
     Args:
         look: The last look at it.
         now_s: The time, by the clock of `GroupLook.at_s`.
+        seen: Has taken all looks at it.
     """
-    for name, labels, value in _group(look, now_s):
+    for name, labels, value in _group(look, now_s, seen):
         yield Sample(f"coop_group_{name}", (look.group, *labels), value)
 
 
 _GroupRow = tuple[str, tuple[str, ...], float]
 
 
-def _group(look: GroupLook, now_s: float) -> Iterator[_GroupRow]:
+def _group(look: GroupLook, now_s: float, seen: FirstSeen) -> Iterator[_GroupRow]:
     status, advice = look.status, look.advice
     yield "up", (), float(status is not None)
     yield "look_seconds", (), look.took_s
@@ -69,15 +122,15 @@ def _group(look: GroupLook, now_s: float) -> Iterator[_GroupRow]:
     if status is None:
         return
     for partition in status.partitions:
-        yield from _partition(partition, status.at_ms)
-    yield from _whole(status)
+        yield from _partition(partition, status.at_ms, seen)
+    yield from _whole(status, seen)
     if advice is not None:
         yield "wanted_members", (), advice.wanted
         if advice.useful is not None:
             yield "useful_members", (), advice.useful
 
 
-def _partition(partition: PartitionStatus, at_ms: int) -> Iterator[_GroupRow]:
+def _partition(partition: PartitionStatus, at_ms: int, seen: FirstSeen) -> Iterator[_GroupRow]:
     place = partition.tp.topic, str(partition.tp.partition)
     parked = len(partition.parked)
     found = {
@@ -88,7 +141,7 @@ def _partition(partition: PartitionStatus, at_ms: int) -> Iterator[_GroupRow]:
         "lag": partition.lag,
         "records_left": partition.remaining.records,
         "gap_ranges": len(partition.gaps),
-        "blocked_seconds": _blocked_s(partition.holder, at_ms),
+        "blocked_seconds": blocked_s(partition, at_ms, seen),
         "holder_parked": float(partition.holder is not None and partition.holder.is_parked),
         "oldest_record_seconds": _oldest_s(partition, at_ms),
         "parked_records": parked,
@@ -99,15 +152,16 @@ def _partition(partition: PartitionStatus, at_ms: int) -> Iterator[_GroupRow]:
             yield name, place, value
 
 
-def _blocked_s(holder: RecordStatus | None, at_ms: int) -> float:
-    """How long the record that holds the stable offset has; 0.0: nobody says since when.
+def blocked_s(partition: PartitionStatus, at_ms: int, seen: FirstSeen) -> float | None:
+    """How long a record has held the stable offset; 0.0: nothing is left; None: it is not known.
 
     A record that fails again and again changes its state at each attempt: its first failure counts.
     """
+    holder = partition.holder
     if holder is None:
-        return 0.0
-    known_ms = [it for it in (holder.standing_since_ms, holder.since_ms) if it > 0]
-    return _since_s(min(known_ms, default=0), at_ms)
+        return None if partition.remaining.records else 0.0
+    told_ms = holder.standing_since_ms, holder.since_ms
+    return seen.seconds(_held(partition, holder), at_ms, *told_ms)
 
 
 def _oldest_s(partition: PartitionStatus, at_ms: int) -> float | None:
@@ -117,18 +171,23 @@ def _oldest_s(partition: PartitionStatus, at_ms: int) -> float | None:
     holder = partition.holder
     if holder is None or holder.timestamp_ms < 0:
         return None
-    return _since_s(holder.timestamp_ms, at_ms)
+    return max(at_ms - holder.timestamp_ms, 0) / 1_000
 
 
-def _since_s(since_ms: int, at_ms: int) -> float:
-    return max(at_ms - since_ms, 0) / 1_000 if since_ms > 0 else 0.0
+def _longest_s(known_s: Iterable[float | None]) -> float | None:
+    """The longest of those that are known; 0.0: there are none; None: none is known."""
+    all_s = list(known_s)
+    return max((it for it in all_s if it is not None), default=None if all_s else 0.0)
 
 
-def _whole(status: GroupStatus) -> Iterator[_GroupRow]:
-    handovers = [it for partition in status.partitions for it in partition.handovers]
-    waited_s = [_since_s(it.since_ms, status.at_ms) for it in handovers]
-    yield "handover_seconds", (), max(waited_s, default=0.0)
-    waiting = {it.waiting for it in handovers}
+def _whole(status: GroupStatus, seen: FirstSeen) -> Iterator[_GroupRow]:
+    handovers = [(it.tp, handover) for it in status.partitions for handover in it.handovers]
+    waited_s = _longest_s(
+        seen.seconds(_handover(tp, it), status.at_ms, it.since_ms) for tp, it in handovers
+    )
+    if waited_s is not None:
+        yield "handover_seconds", (), waited_s
+    waiting = {it.waiting for _, it in handovers}
     # While a group rebalances, its coordinator shows of no member what it is.
     is_settled = status.state == _SETTLED
     states = Counter(
@@ -136,7 +195,7 @@ def _whole(status: GroupStatus) -> Iterator[_GroupRow]:
     )
     for state in _MEMBER_STATES:
         yield "members", (state,), states[state]
-    yield from _topics(status, is_assigned=is_settled or not status.members)
+    yield from _topics(status, seen, is_assigned=is_settled or not status.members)
     for reason, count in sorted(status.unreadable.items()):
         yield "log_unreadable", (reason,), count
 
@@ -157,7 +216,7 @@ def state_of(member: MemberSeen, waiting: Collection[str]) -> str:
     return "working" if any(member.ranges.values()) else "idle"
 
 
-def _topics(status: GroupStatus, *, is_assigned: bool) -> Iterator[_GroupRow]:
+def _topics(status: GroupStatus, seen: FirstSeen, *, is_assigned: bool) -> Iterator[_GroupRow]:
     """The rows of topics; without `is_assigned` nobody knows who has which ranges."""
     partitions = Counter(it.tp.topic for it in status.partitions)
     unowned: Counter[str] = Counter()
@@ -167,13 +226,14 @@ def _topics(status: GroupStatus, *, is_assigned: bool) -> Iterator[_GroupRow]:
     for key in status.load.keys:
         topic = key.tp.topic
         heaviest[topic] = max(heaviest.get(topic, 0.0), key.share)
-    undecided = dict.fromkeys(partitions, 0.0)
+    undecided: dict[str, list[float | None]] = {topic: [] for topic in partitions}
     for it in status.open_transactions:
-        topic = it.tp.topic
-        undecided[topic] = max(undecided.get(topic, 0.0), _since_s(it.since_ms, status.at_ms))
+        waited_s = seen.seconds(_transaction(it), status.at_ms, it.since_ms)
+        undecided.setdefault(it.tp.topic, []).append(waited_s)
     for topic, count in sorted(partitions.items()):
         if is_assigned:
             yield "unowned_share", (topic,), unowned[topic] / (WHOLE.size * count)
         yield "top_key_share", (topic,), heaviest[topic]
-    for topic, waited_s in sorted(undecided.items()):
-        yield "undecided_seconds", (topic,), waited_s
+    for topic, all_s in sorted(undecided.items()):
+        if (longest_s := _longest_s(all_s)) is not None:
+            yield "undecided_seconds", (topic,), longest_s

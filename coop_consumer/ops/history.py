@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coop_consumer.ops.group_metrics import FirstSeen, blocked_s
+
 if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.metrics import MemberMetrics
     from coop_consumer.ops.group_metrics import GroupLook
-    from coop_consumer.status.model import GroupStatus, PartitionStatus
+    from coop_consumer.status.model import GroupStatus
 
 SPAN_MS = 30 * 60_000
 STEP_MS = 10_000
@@ -108,6 +110,7 @@ class GroupHistory:
 
     def __init__(self) -> None:
         self._points = _Points(GROUP_SERIES)
+        self._seen = FirstSeen()
         self._before: _Counts | None = None  # of a step before, if no look has failed since
         self._last: _Counts | None = None
 
@@ -123,7 +126,8 @@ class GroupHistory:
             self._before = self._last = None
             self._points.note(at_ms, {})
             return
-        found = _of_group(status)
+        self._seen.note(look)
+        found = _of_group(status, self._seen)
         counts = _Counts(at_ms, {it.tp: (it.end, it.remaining.records) for it in status.partitions})
         if self._last is not None and self._last.at_ms // STEP_MS != at_ms // STEP_MS:
             self._before = self._last
@@ -190,29 +194,25 @@ class _Counts:
         return max(done, 0) / seconds
 
 
-def _of_group(status: GroupStatus) -> dict[str, float]:
+def _of_group(status: GroupStatus, seen: FirstSeen) -> dict[str, float]:
     partitions = status.partitions
     lags = [it.lag for it in partitions if it.lag is not None]
     parked = sum(len(it.parked) for it in partitions)
-    found = {
+    found: dict[str, float] = {
         "left": sum(it.remaining.records for it in partitions),
         "members": len(status.members),
         "parked": parked,
         "failing": sum(len(it.failed) for it in partitions) - parked,
-        "blocked_s": max((_blocked_s(it, status.at_ms) for it in partitions), default=0.0),
     }
+    blocked = [blocked_s(it, status.at_ms, seen) for it in partitions]
+    if known := [it for it in blocked if it is not None]:
+        found["blocked_s"] = max(known)
     if lags:
         found["lag"] = sum(lags)
     workers = sum(it.workers for it in status.load.works)
     if workers:
         found["busy"] = sum(it.busy * it.workers for it in status.load.works) / workers
     return {name: float(value) for name, value in found.items()}
-
-
-def _blocked_s(partition: PartitionStatus, at_ms: int) -> float:
-    holder = partition.holder
-    since_ms = 0 if holder is None else holder.standing_since_ms or holder.since_ms
-    return max(at_ms - since_ms, 0) / 1_000 if since_ms > 0 else 0.0
 
 
 def _finished(metrics: MemberMetrics) -> int:

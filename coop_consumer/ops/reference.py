@@ -19,7 +19,10 @@ INTRODUCTION = """\
 
 A member shows its figures at `/metrics` in Prometheus' format, if it is told an address:
 
-<!-- not run: names a worker of yours; tests/integration/test_ops_metrics.py asks one -->
+<!-- run first:
+coop-consumer topic create orders --partitions 3
+-->
+<!-- runs until it prints: metrics at http:// -->
 ```sh
 pip install 'coop-consumer[metrics,web]'
 coop-consumer run billing:Billing --topics orders --group billing --ops   # at 127.0.0.1:9464
@@ -31,7 +34,7 @@ It answers probes, too, at `/livez` and `/readyz` ([health.md](health.md)).
 
 A group shows its figures from outside, also while no member is alive:
 
-<!-- not run: goes on for ever; tests/integration/test_exporter.py starts one -->
+<!-- runs until it prints: metrics of groups at http:// -->
 ```sh
 coop-consumer exporter billing shipping     # at 127.0.0.1:9465; one process for many groups
 ```

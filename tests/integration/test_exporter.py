@@ -51,6 +51,8 @@ def test_a_plain_group_is_seen_too(job: MakeJob) -> None:
         found = see()
         assert found.of("coop_group_lag") == [1.0]
         assert found.of("coop_group_committed_offset") == [2.0]
+        # Nobody says since when the record stands: the exporter remembers it.
+        eventually(lambda: sum(see().of("coop_group_blocked_seconds")) > 0.0)
 
 
 def test_no_broker_is_no_end(job: MakeJob) -> None:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import ExitCode
+from coop_consumer.plain_text import command
 from tests.support import stock
 from tests.support.job import Job
 from tests.support.pages import Background
@@ -58,6 +59,12 @@ def said_at(run: Background, text: str) -> datetime:
     return datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007 - as logged
 
 
+def command_of(orders: Job, action: str, *words: object) -> str:
+    """A command about a job's group, whole: as a reader pastes it from a line."""
+    where = "--bootstrap", str(orders.client["bootstrap.servers"])
+    return command(action, orders.group, *words, options=where)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Run a worker on a job: `start(orders, "Hangs", max_attempts=1)`. Gone after the test."""
@@ -84,6 +91,7 @@ def test_a_handler_that_hangs_is_named_with_its_line(job: Callable[..., Job], st
     run.wait_for("Set time-outs for its calls, or raise max.processing.ms")
     assert f"{orders.topic}-0 offset 0 (key b'a'): its handler has run for" in run.printed
     assert "threading.Event().wait()" in run.printed
+    assert f"`{command_of(orders, 'status')}` shows how the record stands" in run.printed
     [ran_ms] = re.findall(r"its handler has run for (\d+) ms", run.printed)
     assert int(ran_ms) <= 5 * 1_000, "max.processing.ms is 1,000"
 
@@ -108,9 +116,8 @@ def test_a_record_that_is_given_up_is_told_with_the_commands_that_help(
     orders.produce(["a"])
     run = start(orders, "Unpaid", max_attempts=1)
     run.wait_for("Parked: its key waits, others go on")
-    place = f"{orders.group} {orders.topic}-0 0"
-    assert f"coop-consumer retry {place}" in run.printed
-    assert f"coop-consumer skip {place}" in run.printed
+    for action in ("retry", "skip"):
+        assert f"`{command_of(orders, action, f'{orders.topic}-0', 0)}`" in run.printed
     assert "failed 1 times, last with" in run.printed
 
 
@@ -157,6 +164,8 @@ def test_a_broker_that_goes_away_is_waited_for(
     broker.kill()
     run.wait_for("no broker answers since")
     assert "Check that the brokers run, and the network" in run.printed
+    doctor = command("doctor", "--group", orders.group, "--bootstrap", broker.bootstrap_servers)
+    assert f"`{doctor}`" in run.printed
     [silent_s] = re.findall(r"no broker answers since [\d:]+, for (\d+) s", run.printed)
     assert int(silent_s) <= 10, "two seconds are promised"
     broker.restart()

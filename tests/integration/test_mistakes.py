@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from uuid import uuid4
 
 import pytest
@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.errors import ExitCode
+from coop_consumer.log_events import LogEvent
 from tests.support.job import Job
 from tests.support.mistakes import FILES, MISTAKES, SECURED, Mistake
 from tests.support.rights import grant
@@ -120,6 +121,22 @@ def test_a_mistake_is_told_with_the_way_on(
     assert "Traceback" not in said
     for text in mistake.says:
         assert text.format(**names) in said, said
+
+
+def test_a_broker_that_is_silent_is_told_after_2_s_and_tried_for_10(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As docs/cli.md promises. Nothing is patched here; a machine may be three times slower."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        began_s = time()
+        told = CliRunner().invoke(app, ["topic", "list", "--bootstrap", address])
+        took_s = time() - began_s
+    assert told.exit_code == ExitCode.UNAVAILABLE, told.output
+    [line] = [it for it in caplog.records if vars(it).get("event") == LogEvent.BROKER_SILENT]
+    assert line.created - began_s < 3 * 2
+    assert f"{address}: no answer yet (" in told.output
+    assert 10 <= took_s < 3 * 10
 
 
 @pytest.mark.usefixtures("impatient")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from coop_consumer.broker.detached import USUAL_PORT
 from coop_consumer.broker.jars import cache_home
-from coop_consumer.broker.ports import free_ports
 from tests.support.brokers import own_broker
 from tests.support.pages import PAGES, RUN, PageRun, blocks_of
 from tests.support.stock import eventually
@@ -17,6 +19,8 @@ from tests.support.stock import eventually
 pytestmark = pytest.mark.integration
 
 README, *DOCS = PAGES
+WORKER = next(it for it in blocks_of(README) if it.mark.file)
+"""What pages of docs call `billing:Billing`."""
 RUNNABLE = [
     page
     for page in DOCS
@@ -27,24 +31,28 @@ CACHE = {"COOP_CACHE_DIR": str(cache_home(os.environ))}
 
 
 @pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
-    """A port for the stranger's broker, which is stopped whatever happens."""
-    [port] = free_ports(1)
-    yield port
+def usual_port_taken() -> Iterator[None]:
+    """Another program has the port that most have; here, if nobody has it yet."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(socket.create_server(("127.0.0.1", USUAL_PORT)))
+        yield
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[None]:
+    """The stranger's broker is stopped, whatever happens."""
+    yield
     with PageRun(tmp_path, {}, CACHE) as run:
         run.call("coop-consumer", "broker", "stop")
 
 
-def test_a_stranger_gets_through_readme(tmp_path: Path, port: int) -> None:
-    """With another port: someone may have 9092 here."""
-    ours = {
-        "broker start\n": f"broker start --port {port}\n",
-        "127.0.0.1:9092": f"127.0.0.1:{port}",
-    }
-    with PageRun(tmp_path, ours, CACHE) as run:
+@pytest.mark.usefixtures("usual_port_taken", "stopped")
+def test_a_stranger_gets_through_readme_whatever_port_is_free(tmp_path: Path) -> None:
+    with PageRun(tmp_path, {}, CACHE) as run:
         for block in blocks_of(README):
             run.run(block)
-        assert f"export COOP_BOOTSTRAP=127.0.0.1:{port}" in run.printed
+        assert f"port {USUAL_PORT} is taken by another program" in run.printed
         assert run.printed.count("b'customer-7' b'order 7'") == 1
         eventually(lambda: "b'customer-7' b'one more order'" in run.printed)
         assert "'b'" not in run.printed, "each thread prints whole lines"
@@ -59,7 +67,13 @@ def address() -> Iterator[str]:
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_a_stranger_gets_through_a_page(page: Path, tmp_path: Path, address: str) -> None:
-    ours = {"localhost:9092": address}
+    ours = {
+        "localhost:9092": address,
+        "--ops ": "--ops 127.0.0.1:0 ",
+        "exporter billing": "exporter --address 127.0.0.1:0 billing",
+        "/tmp/": f"{tmp_path}/",  # noqa: S108 - as pages have it
+    }
+    (tmp_path / WORKER.mark.file).write_text(WORKER.text, encoding="utf-8")
     with PageRun(tmp_path, ours, {**CACHE, "COOP_BOOTSTRAP": address}) as run:
         for block in blocks_of(page):
             run.run(block)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
@@ -12,6 +16,7 @@ from coop_consumer import Context, CooperativeConsumer, Record, Worker, WorkerPo
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
+from tests.support.pages import Background
 from tests.support.stock import records_of
 from tests.support.traced import (
     PARENT,
@@ -24,6 +29,22 @@ from tests.support.traced import (
 )
 
 pytestmark = pytest.mark.integration
+
+BIN = Path(sys.executable).parent
+TOOL = shutil.which("opentelemetry-instrument", path=str(BIN))
+BILLING = """
+from coop_consumer import Worker
+
+class Billing(Worker):
+    def process(self, record):
+        pass
+"""
+AS_IT_DOES = """
+from opentelemetry.sdk._configuration import _OTelSDKConfigurator
+
+_OTelSDKConfigurator().configure()
+"""
+"""A `sitecustomize` does in each process what that of `opentelemetry-instrument` does."""
 
 
 @pytest.fixture
@@ -108,3 +129,46 @@ def test_a_record_that_is_polled_has_a_span_until_it_is_done(
     assert work.parent is not None
     assert work.parent.span_id == place(span)[1]
     assert place(span)[0] == TRACE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(
+            ["opentelemetry-instrument", "--"],
+            marks=pytest.mark.skipif(TOOL is None, reason="needs opentelemetry-distro"),
+        ),
+        [],
+    ],
+    ids=["by the tool", "as the tool does"],
+)
+def test_a_worker_that_knows_nothing_of_opentelemetry_is_traced_by_a_command_before_run(
+    job: Callable[..., Job], tmp_path: Path, words: list[str]
+) -> None:
+    """It sets up each process, also the one below the parent of `run`."""
+    orders = job(1, tracing="on")
+    produce(orders, "good")
+    (tmp_path / "billing.py").write_text(BILLING, encoding="utf-8")
+    if not words:
+        (tmp_path / "sitecustomize.py").write_text(AS_IT_DOES, encoding="utf-8")
+    options = [f"--config={name}={value}" for name, value in orders.settings.items()]
+    run = Background(
+        [*words, "coop-consumer", "run", "billing:Billing", "--topics", orders.topic, *options],
+        tmp_path,
+        {
+            **os.environ,
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+            "OTEL_TRACES_EXPORTER": "console",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "confluent_kafka,kafka",
+        },
+    )
+    try:
+        run.wait_for(f'"parent_id": "0x{PARENT:016x}"')
+        assert f'"name": "process {orders.topic}"' in run.printed
+        run.interrupt()
+    finally:
+        run.put_away()

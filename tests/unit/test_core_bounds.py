@@ -153,6 +153,7 @@ def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() 
     [line] = told_stuck(member)
     held = 2 * (bound + len(b"k0") + RECORD_BYTES)
     assert f"all 2 records taken in ({held} bytes) are of keys that wait" in line
+    assert "`coop-consumer status billing --bootstrap table:9092` names" in line
     decide(member, 0)
     decide(member, 1)
     assert member.finish_all() == [0, 1]
@@ -208,6 +209,7 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     (stopped,) = member.told(actions.StopStream)
     assert "max.num.ranges.held=10 (92)" in " ".join(r.text for r in member.told(actions.LogLine))
     [wall] = [it.text for it in member.told(actions.LogLine) if "(92)" in it.text]
+    assert "`coop-consumer status billing --bootstrap table:9092` names the record" in wall
     assert wall.endswith(" One key (stuck) has 4 of them, 33 %, from t-0@0 on.")
     assert not holds(member), "other partitions go on"
     member.after(1_000)

@@ -254,7 +254,8 @@ def test_a_lost_log_ends_the_group_for_good() -> None:
         member.after(1_000)
     assert isinstance(end_of(member), LogLostForGoodError)
     assert "has lost epoch 3 of t-0" in str(end_of(member))
-    assert "coop-consumer reset" in str(end_of(member))
+    reset = "coop-consumer reset billing --to committed --dry-run --bootstrap table:9092"
+    assert f"`{reset}`" in str(end_of(member))
 
 
 def test_records_that_the_log_has_lost_end_the_group(member: TableMember) -> None:

@@ -652,6 +652,7 @@ def test_a_standalone_member_stops_by_itself() -> None:
     (left,) = member.told(actions.Leave)
     assert isinstance(left.error, ProcessingStoppedError)
     assert (left.error.topic, left.error.offset) == ("t", 0)
+    assert "`coop-consumer skip billing t-0 0 --bootstrap table:9092`" in str(left.error)
 
 
 def test_who_sets_the_number_of_attempts_alone_means_that_number() -> None:

@@ -7,6 +7,7 @@ import pytest
 from assignors import WHOLE
 from coop_consumer.core import actions, events
 from coop_consumer.core.metrics import MemberMetrics, MemberPhase, TopicMetrics
+from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import HIGH, LOW, T0, TableMember, keys_in
 
 
@@ -45,6 +46,48 @@ def test_age_and_queue_stand_for_all_that_was_finished() -> None:
     queue = topic(member).queue
     assert queue.count == 2
     assert queue.sum_s == pytest.approx(4.0)
+
+
+class Stamped(SimMessage):
+    """A message with a timestamp; None: it has none."""
+
+    __slots__ = ("_timestamp_ms",)
+
+    def __init__(self, offset: int, timestamp_ms: int | None) -> None:
+        super().__init__(0, offset, b"k%d" % offset)
+        self._timestamp_ms = timestamp_ms
+
+    def timestamp(self) -> tuple[int, int]:
+        return (0, 0) if self._timestamp_ms is None else (1, self._timestamp_ms)
+
+
+@pytest.mark.parametrize(
+    ("stamps_ms", "count", "sum_s"),
+    [
+        ([8_000, 7_000, 6_000], 3, 12.0),
+        ([None, None, 9_000], 3, 3.0),
+        ([9_000, 9_000, None], 0, 0.0),
+        ([None, None, None], 0, 0.0),
+        ([7_000, 7_000, 11_000], 3, 0.0),
+    ],
+    ids=["all", "only the last", "not the last", "none", "a clock that is ahead"],
+)
+def test_the_last_record_of_those_done_at_once_gives_all_of_them_its_age_or_none(
+    stamps_ms: list[int | None], count: int, sum_s: float
+) -> None:
+    member = worker()
+    member.messages += [Stamped(offset, stamp) for offset, stamp in enumerate(stamps_ms)]
+    member.fetch()
+    lanes = member.core.lanes
+    for offset in member.start():
+        entry, record, _ = member._of(offset)
+        lanes.finished.append(record)
+        lanes.ended.append(entry)
+    member.after(10_000 - member.now_ms)
+
+    assert topic(member).finished == 3
+    age = topic(member).age
+    assert (age.count, age.sum_s) == (count, pytest.approx(sum_s))
 
 
 def test_a_failure_has_its_reason_and_is_retried() -> None:

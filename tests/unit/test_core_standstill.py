@@ -146,7 +146,7 @@ def test_since_when_a_transaction_holds_up_the_input_is_counted_and_told_after_a
     for waited_ms in (60_000, 61_000):
         member.tell(events.FetchBlocked({T0: waited_ms}))
     assert lines(member).count("t-0: no record can be read for 60 s") == 1
-    assert "coop-consumer status billing" in lines(member)
+    assert "`coop-consumer status billing --bootstrap table:9092` says whose" in lines(member)
     member.tell(events.FetchBlocked({}))
     assert counters.input_undecided_since_ms == 0
 

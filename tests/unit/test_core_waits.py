@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions
+from coop_consumer.log_events import LogEvent
 from offsets import MemoryLog
 from tests.unit.core_member import T0, TableMember
 
@@ -33,6 +34,11 @@ def test_it_names_who_has_not_released_which_keys() -> None:
     assert waiting(new, 9) == []
     (text,) = waiting(new, 2)
     assert f"keys {HIGH} wait for their last owner to release them (m1/1#1: {HIGH})" in text
+    assert text.endswith(
+        "`coop-consumer status billing --bootstrap table:9092` shows who holds what"
+    )
+    [facts] = [it.facts for it in new.told(actions.LogLine) if it.event is LogEvent.RANGE_WAITS]
+    assert facts == {"tp": T0, "holder": "m1"}
     assert len(waiting(new, 61)) == 2
     old.assign()
     new.hear_log()
@@ -60,6 +66,7 @@ def test_it_names_the_log_the_first_record_and_the_callback() -> None:
         member.assign(WHOLE)
         (text,) = waiting(member, 12)
         assert why in text
+        assert all("holder" not in it.facts for it in member.told(actions.LogLine))
 
 
 def test_a_key_that_waits_for_a_handler_elsewhere_says_so() -> None:

@@ -34,7 +34,9 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.BulkLoadConflictError("orders", 3, "import", 99, 17),
         errors.TransactionAbortedError("billing", "topic totals: a broker is away"),
         errors.IndividualCommitTooOldError("orders", 3, LOWER_HALF, last=41, stable=43),
-        errors.MaxIndividualCommitReachedError("orders", 3, LOWER_HALF, held=60_000, limit=60_000),
+        errors.MaxIndividualCommitReachedError(
+            "orders", 3, LOWER_HALF, held=60_000, limit=60_000, command="coop-consumer status g"
+        ),
         errors.ConfigError("commit.interval.ms", "=1 is below 5", "Choose 5 or more"),
         errors.GroupIdMissingError(),
         errors.UnexpectedAnswerError("topic orders", "Broker: Unknown error"),
@@ -71,7 +73,9 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.IndividualCommitNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF),
         errors.TopicRangeFetchNotAllowedError("billing", "M1", "orders", 3, LOWER_HALF),
         errors.ConsumerRangeFetchNotAcceptedError("billing", "M1", "orders", 3, LOWER_HALF),
-        errors.ProcessingStoppedError("orders", 3, 42, "ValueError: no price", "M1"),
+        errors.ProcessingStoppedError(
+            "orders", 3, 42, "ValueError: no price", "M1", "coop-consumer skip g orders-3 42"
+        ),
         errors.DataLossError("orders", 3, LOWER_HALF, 40, 99, "stop"),
         errors.InputGoneError("counter", "orders", 3, 40, 100, 200),
         errors.HandlerOverdueError("orders", 3, LOWER_HALF, 42, b"k7", 312_000, "exit"),

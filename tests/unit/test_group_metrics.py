@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assignors import WHOLE, TopicPartition
-from coop_consumer.ops.group_metrics import GroupLook, group_samples
+from coop_consumer.ops.group_metrics import FirstSeen, GroupLook, group_samples
 from coop_consumer.ops.metric import MetricSection
 from coop_consumer.ops.table import TABLE, rows_in
 from coop_consumer.status.load import GroupLoad, KeyWork
@@ -109,12 +109,17 @@ ADVICE = ScaleAdvice(
 )
 
 
+def look(status: GroupStatus | None = STATUS, advice: ScaleAdvice | None = ADVICE) -> GroupLook:
+    return GroupLook("billing", 0.2, 50.0, status, advice)
+
+
 def samples(
-    status: GroupStatus | None = STATUS, advice: ScaleAdvice | None = ADVICE
+    status: GroupStatus | None = STATUS,
+    advice: ScaleAdvice | None = ADVICE,
+    seen: FirstSeen | None = None,
 ) -> dict[tuple[str, ...], float]:
-    look = GroupLook("billing", 0.2, 50.0, status, advice)
     found: dict[tuple[str, ...], float] = {}
-    for it in group_samples(look, 53.0):
+    for it in group_samples(look(status, advice), 53.0, seen or FirstSeen()):
         place = (it.name.removeprefix("coop_group_"), *it.labels[1:])
         assert it.labels[0] == "billing"
         assert isinstance(it.value, int | float)
@@ -170,7 +175,6 @@ def test_what_is_not_known_is_left_out() -> None:
         pytest.param(NOW_MS - 5_000, NOW_MS - 400_000, 400, id="it ran for long before it failed"),
         pytest.param(0, NOW_MS - 20_000, 20, id="it runs for the first time"),
         pytest.param(NOW_MS - 30_000, 0, 30, id="its owner says nothing, or there is none"),
-        pytest.param(0, 0, 0, id="nobody says since when"),
     ],
 )
 def test_a_record_holds_the_stable_offset_since_the_earliest_that_is_known(
@@ -180,6 +184,65 @@ def test_a_record_holds_the_stable_offset_since_the_earliest_that_is_known(
     found = samples(replace(STATUS, partitions=(replace(PARTITION, holder=holder),)))
 
     assert found["blocked_seconds", "orders", "0"] == blocked_s
+
+
+LEFT = replace(HOLDER, attempts=0, since_ms=0, standing_since_ms=0, standing=RecordState.UNOWNED)
+"""A record of a group without members: nobody says since when it stands."""
+HANDOVER = PendingHandover((LOW,), "m2", "m1", TenureId("m1", 1, 1), 0)
+UNDECIDED = replace(STATUS.open_transactions[0], since_ms=0)
+
+
+def standing(at_ms: int, **changes: object) -> GroupStatus:
+    """A group in which something stands, and nobody says since when."""
+    partition = replace(PARTITION, holder=LEFT, handovers=(HANDOVER,))
+    partition = replace(partition, **changes)  # type: ignore[arg-type]
+    partitions, undecided = (partition, EMPTY), (UNDECIDED,)
+    return replace(STATUS, at_ms=at_ms, partitions=partitions, open_transactions=undecided)
+
+
+def blocked_s(seen: FirstSeen, status: GroupStatus) -> float | None:
+    """How long a record has held the stable offset, once this look was taken, too."""
+    seen.note(look(status))
+    return samples(status, seen=seen).get(("blocked_seconds", "orders", "0"))
+
+
+def test_a_time_that_is_not_known_is_left_out() -> None:
+    found = samples(standing(NOW_MS))
+
+    assert ("blocked_seconds", "orders", "0") not in found
+    assert ("handover_seconds",) not in found
+    assert ("undecided_seconds", "orders") not in found
+    unread = samples(replace(STATUS, partitions=(replace(PARTITION, holder=None),)))
+    assert ("blocked_seconds", "orders", "0") not in unread
+
+
+def test_where_nobody_says_since_when_it_counts_since_when_it_is_seen() -> None:
+    """A dead group with records left never fired CoopStuckKey: its figure was 0."""
+    seen = FirstSeen()
+    for at_ms in range(NOW_MS, NOW_MS + 1_000_000, 10_000):
+        assert blocked_s(seen, standing(at_ms)) == (at_ms - NOW_MS) / 1_000
+    seen.note(look(None, None))  # no broker answers for once
+    last = standing(NOW_MS + 1_200_000)
+    assert blocked_s(seen, last) == 1_200, "above 900"
+    found = samples(last, seen=seen)
+    assert found["handover_seconds",] == found["undecided_seconds", "orders"] == 1_200
+
+
+def test_another_record_and_the_same_one_after_a_reset_stand_anew() -> None:
+    seen = FirstSeen()
+    seen.note(look(standing(NOW_MS)))
+    begun = {"holder": replace(LEFT, offset=44)}
+    assert blocked_s(seen, standing(NOW_MS + 10_000, **begun)) == 0
+    assert blocked_s(seen, standing(NOW_MS + 20_000, **begun)) == 10
+    assert blocked_s(seen, standing(NOW_MS + 30_000, **begun, epoch=2)) == 0
+
+
+def test_the_earliest_counts_of_what_is_said_and_what_is_seen() -> None:
+    seen = FirstSeen()
+    seen.note(look(standing(NOW_MS)))
+    for since_ms, blocked in ((NOW_MS - 60_000, 70), (NOW_MS + 5_000, 10)):
+        told = replace(LEFT, standing=RecordState.RUNNING, standing_since_ms=since_ms)
+        assert blocked_s(seen, standing(NOW_MS + 10_000, holder=told)) == blocked
 
 
 def test_only_a_holder_that_is_itself_parked_is_said_to_be() -> None:
@@ -236,10 +299,8 @@ def test_while_a_group_rebalances_only_its_unowned_share_is_left_out() -> None:
 
 
 def test_a_handover_lasts_since_its_assignment() -> None:
-    tenure = TenureId("m1", 1, 1)
-    pending = PendingHandover((LOW,), "m2", "m1", tenure, NOW_MS - 12_000)
-    unknown = replace(pending, since_ms=0)
-    status = replace(STATUS, partitions=(replace(PARTITION, handovers=(pending, unknown)),))
+    pending = replace(HANDOVER, since_ms=NOW_MS - 12_000)
+    status = replace(STATUS, partitions=(replace(PARTITION, handovers=(pending, HANDOVER)),))
     found = samples(status)
 
     assert found["handover_seconds",] == 12

@@ -231,7 +231,7 @@ def test_a_stop_of_the_group_names_its_record_before_and_after_the_end(beating: 
     beating.condition = replace(CONDITION, stop=Stop("orders", 1, 43, "no", "m-7", 3))
     beating.step()
     assert beating.health().stopped_at == "orders-1@43"
-    beating.ended.set_result(ProcessingStoppedError("orders", 1, 43, "no", "m-7"))
+    beating.ended.set_result(ProcessingStoppedError("orders", 1, 43, "no", "m-7", "skip it"))
     health = ended_health("billing", "m-1", beating.ended)
     assert only(ready(health))["text"] == "stopped at orders-1@43"
 

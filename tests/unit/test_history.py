@@ -20,7 +20,7 @@ from coop_consumer.status.load import GroupLoad, MemberWork
 from coop_consumer.status.model import GroupStatus, PartitionStatus
 from coop_consumer.status.remaining import Remaining
 from tests.unit.full_metrics import full_metrics
-from tests.unit.test_group_metrics import ADVICE, NOW_MS, PARTITION, STATUS
+from tests.unit.test_group_metrics import ADVICE, NOW_MS, PARTITION, STATUS, standing
 
 UNSEEN = GroupLook("billing", 0.1, 5.0)
 
@@ -60,7 +60,7 @@ def test_a_look_gives_a_point_of_each_figure() -> None:
         "busy": 0.8,
         "parked": 1.0,
         "failing": 1.0,
-        "blocked_s": 20.0,
+        "blocked_s": 30.0,
     }
 
 
@@ -93,6 +93,17 @@ def test_a_look_that_failed_is_a_hole_and_no_rate_spans_it() -> None:
     history.note(look(900, 40), 2 * STEP_MS)
     assert values(history, "left") == [40.0, None, 40.0]
     assert values(history, "finished") == [None, None, None]
+
+
+def test_a_record_of_which_nobody_says_since_when_it_stands_counts_from_its_first_look() -> None:
+    history = GroupHistory()
+    for at_ms in (NOW_MS, NOW_MS + STEP_MS):
+        history.note(GroupLook("billing", 0.1, 5.0, standing(at_ms), ADVICE), at_ms)
+    unread = standing(NOW_MS + 2 * STEP_MS, holder=None)
+    partitions = unread.partitions[:1]
+    it = GroupLook("billing", 0.1, 5.0, replace(unread, partitions=partitions), ADVICE)
+    history.note(it, NOW_MS + 2 * STEP_MS)
+    assert values(history, "blocked_s") == [0.0, 10.0, None]
 
 
 def test_a_topic_that_was_made_again_has_no_rate() -> None:

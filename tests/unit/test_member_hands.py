@@ -29,6 +29,7 @@ from coop_consumer.errors import (
     BrokerUnreachableError,
     CoopConsumerError,
     ForeignProtocolError,
+    HandlerOverdueError,
     ProgressLogLostError,
     VersionMismatchError,
 )
@@ -141,6 +142,21 @@ def test_a_late_commit_is_reported_with_what_it_waits_for(table: Callable[..., T
     (line,) = it.said
     assert line.startswith("progress log, partition 3: a commit has not been acknowledged for 12 s")
     assert line.endswith("It waits for the step of commit 8.")
+
+
+def test_an_overdue_handler_is_reported_with_a_command_to_paste_and_its_stack(
+    table: Callable[..., Table],
+) -> None:
+    it = table()
+    it.executor.stack = lambda lane: f"  the stack of {lane}"
+    error = HandlerOverdueError("orders", 0, WHOLE, 43, b"a", 1_200, "leave")
+    lane: Any = "a lane"
+    it.hands.perform(actions.HandlerOverdue(lane, error, {}))
+    (line,) = it.said
+    assert line == (
+        f"{error} `coop-consumer status billing --bootstrap b:9092` shows how the record stands.\n"
+        "It is here:\n  the stack of a lane"
+    )
 
 
 def test_committed_offsets_come_with_their_partitions_or_not_at_all(

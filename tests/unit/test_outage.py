@@ -20,6 +20,7 @@ class Brokers:
             lambda _level, _event, text, /, **_facts: self.said.append(text),
             heartbeat_s=0.5,
             join_s=15.0,
+            doctor="coop-consumer doctor --group billing --bootstrap b:9092",
             clock=lambda: datetime.fromtimestamp(self.now_s),  # noqa: DTZ006 - for people
         )
 
@@ -48,6 +49,7 @@ def test_an_outage_is_told_once_a_minute_and_its_end_once(brokers: Brokers) -> N
         assert line.startswith(f"no broker answers since {since:%H:%M:%S}, for ")
         assert "handlers go on" in line
         assert "nothing is lost" in line
+        assert "`coop-consumer doctor --group billing --bootstrap b:9092`" in line
     assert brokers.run(60, answer=True) == ["a broker answers again, after 125 s"]
     assert len(brokers.run(10, answer=False)) == 1, "the next one is told anew"
 

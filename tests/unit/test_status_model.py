@@ -16,7 +16,7 @@ from assignors import (
     encode_subscription,
     key_hash,
 )
-from coop_consumer.ops.group_metrics import GroupLook, group_samples
+from coop_consumer.ops.group_metrics import FirstSeen, GroupLook, group_samples
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.seen import (
     GroupSeen,
@@ -342,7 +342,7 @@ def test_a_failed_record_without_an_owner_says_since_when_it_fails() -> None:
     assert found.since_ms == attempt.since_ms > 0
     blocked = [
         it.value
-        for it in group_samples(GroupLook("g", 0.0, 0.0, group_status(group)), 0.0)
+        for it in group_samples(GroupLook("g", 0.0, 0.0, group_status(group)), 0.0, FirstSeen())
         if it.name == "coop_group_blocked_seconds"
     ]
     assert blocked == [(NOW_MS - attempt.since_ms) / 1_000]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -90,3 +91,26 @@ def test_a_provider_that_is_not_there_is_named(module: ModuleType, spec: str, to
     module.number = 5  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=rf"oauth\.token\.provider={spec}.*{told}"):
         found_provider(spec)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("1 / 0", "ZeroDivisionError in {}:1"),
+        ("\nraise OSError('https://user:s3cret@login.example')", "OSError in {}:2"),
+        ("import json\njson.loads('s3cret')", "JSONDecodeError in {}:2"),
+        ("def token(:", r"SyntaxError: invalid syntax (coop_test_raises.py, line 1)"),
+        ("from json import tokens", "ImportError: cannot import name 'tokens' from 'json'"),
+    ],
+)
+def test_a_provider_that_cannot_be_imported_is_told_by_its_line_without_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, told: str
+) -> None:
+    path = tmp_path / "coop_test_raises.py"
+    path.write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "coop_test_raises", raising=False)
+    with pytest.raises(ConfigError) as caught:
+        found_provider("coop_test_raises:token")
+    assert f"cannot be imported ({told.format(path)}" in str(caught.value)
+    assert "s3cret" not in str(caught.value)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
+from traceback import format_exception
 from types import ModuleType
 
 import pytest
@@ -49,8 +52,21 @@ def provider() -> Iterator[Provider]:
     made.act, made.lives_s = made.give, 3_600.0
 
 
+SECRET = "s3cret"  # noqa: S105 - of nobody
+
+
+def ask(address: str) -> object:
+    raise ConnectionError(f"{address} is away")
+
+
 def fail() -> object:
-    raise ConnectionError("the endpoint is away")
+    return ask(f"https://user:{SECRET}@login.example/token")
+
+
+def line_of(function: Callable[..., object]) -> str:
+    """Where a function of one line raises: its file and that line."""
+    code = function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno + 1}"
 
 
 def test_all_clients_of_a_process_share_the_tokens(provider: Provider) -> None:
@@ -86,17 +102,34 @@ def test_a_token_is_refreshed_before_it_ends(provider: Provider) -> None:
 @pytest.mark.parametrize(
     ("act", "error", "told"),
     [
-        (fail, TokenUnavailableError, "it raised ConnectionError: the endpoint is away"),
-        (lambda: sys.exit(0), TokenUnavailableError, "it raised SystemExit: 0"),
-        (lambda: "s3cret", ConfigError, "has returned an object of the type str"),
+        (fail, TokenUnavailableError, f"it raised ConnectionError in {line_of(ask)}; its text"),
+        (partial(int, SECRET), TokenUnavailableError, f"it raised ValueError in {__file__}:"),
+        (lambda: sys.exit(SECRET), TokenUnavailableError, f"it raised SystemExit in {__file__}:"),
+        (lambda: SECRET, ConfigError, "has returned an object of the type str"),
     ],
 )
 def test_a_start_says_what_is_wrong(
     provider: Provider, act: Callable[[], object], error: type[Exception], told: str
 ) -> None:
     provider.act = act
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=re.escape(told)) as caught:
         TokenSource(provider.spec).begin()
+    assert SECRET not in "".join(format_exception(caught.value))
+
+
+def test_what_a_provider_raises_is_whole_at_debug_alone(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    provider.lives_s = 1.0
+    source = TokenSource(provider.spec)
+    source.begin()
+    provider.act = fail
+    eventually(lambda: "Connections go on" in caplog.text or "has expired" in caplog.text)
+    shown = {it.levelno: logging.Formatter().format(it) for it in caplog.records}
+    assert f"user:{SECRET}@login.example" in shown[logging.DEBUG]
+    assert line_of(ask) in shown[logging.WARNING]
+    assert SECRET not in shown[logging.WARNING]
 
 
 def test_a_start_does_not_wait_for_ever_for_a_provider_that_hangs(provider: Provider) -> None:

@@ -78,9 +78,9 @@ PLACES = (
     ),
     _gauge(
         "group_blocked_seconds", "seconds", "topic partition",
-        "How long the record that holds the stable offset has held it: since its first failure, or "
-        "since it began to run or to wait as it does, whichever is earlier. 0: nothing stands, or "
-        "nobody has said since when (members say so after some seconds).",
+        "How long the record that holds the stable offset has held it: since its first failure, "
+        "since it began to run or to wait as it does, or since the exporter has seen it there, "
+        "whichever is earliest. 0: nothing stands. Left out where that record cannot be read.",
         "It is above what a handler may take, with its attempts.",
         _STATUS,
     ),
@@ -144,7 +144,7 @@ WHOLE_GROUP = (
     _gauge(
         "group_useful_members", "members", "",
         "Beyond so many members another one does nothing. Left out where no limit is known.",
-        "It is below `coop_group_wanted_members`' limit while records are left.",
+        "It equals `coop_group_wanted_members` while `coop_group_records_left` grows.",
         "A key limits the group: `coop-consumer scale GROUP` names it.",
     ),
     _gauge(
@@ -156,7 +156,8 @@ WHOLE_GROUP = (
     _gauge(
         "group_undecided_seconds", "seconds", "topic",
         "How long the oldest undecided transaction has held up readers of this topic: of the "
-        "group's log, its inputs or its outputs. 0: none does, or nobody knows since when.",
+        "group's log, its inputs or its outputs. 0: none does. Where brokers do not say since "
+        "when, it counts since the exporter has seen it.",
         "It is above a minute.",
         "`coop-consumer status GROUP` says whose it is, and what ends it.",
     ),

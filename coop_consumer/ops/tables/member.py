@@ -90,7 +90,8 @@ WORK = (
     _histogram(
         "record_age_seconds", "seconds", "topic",
         f"From a record's timestamp to the moment at which it was seen to be done. {_BATCH} It "
-        "rests on two clocks: less than 0 counts as 0. Records without a timestamp are left out.",
+        "rests on two clocks: less than 0 counts as 0. If that last one has no timestamp, all of "
+        "them are left out.",
         "Its median is above what the job promises.",
         "`coop-consumer scale GROUP` says whether more members help.",
     ),
