@@ -174,7 +174,7 @@ def test_a_member_at_work_goes_on_with_its_token_and_the_log_says_so_once(
     provider: Provider, act: Callable[[], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    provider.lives_s = 6.0
+    provider.lives_s = 12.0  # the third call comes after 8 s, if calls hang
     source = TokenSource(provider.spec, call_s=0.1)
     source.begin()
     first = source.token()
