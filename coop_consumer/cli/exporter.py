@@ -1,7 +1,7 @@
 """`coop-consumer exporter`: groups from outside, as metrics, for as long as it runs.
 
 In: names of groups, an address. Out: `/metrics`. A thread for each group looks at it, with clients
-that stay open. A scrape shows the last looks and asks no broker.
+that stay open, and that all groups share. A scrape shows the last looks and asks no broker.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def exporter(
     refuse_without_packages(ADDRESS_OPTION)
     if shows_otel:
         refuse_without_otel(_OTEL, "")
-    watches = Watches(lambda group: GroupWatch(connection.config(group), topics, every))
+    watches = Watches(
+        lambda group, clients: GroupWatch(connection.config(group), topics, every, clients=clients)
+    )
     with ExitStack() as stack:
         ending = stack.enter_context(watching(watches))
         _serve(stack, address, watches)
