@@ -96,6 +96,7 @@ class LogEvent(StrEnum):
     FLUSH_FAILED = "flush.failed"
     FORK_CAME_BACK = "fork.came_back"
     FORK_EXITED = "fork.exited"
+    GROUP_DROPPED = "group.dropped"
     GROUP_LOOK_FAILED = "group.look_failed"
     GROUP_OTHER_GUARANTEE = "group.other_guarantee"
     GROUP_SEEN = "group.seen"

@@ -1,27 +1,31 @@
 """Watches groups from outside for as long as a process runs, whatever becomes of them.
 
 In: a configuration, whose `group.id` names a group. Out: the last look, for any thread. A thread of
-its own looks, with clients that stay open. A group that is missing, a right that is missing, or
-brokers that are away end nothing: the look says that it failed, and the log says why, once. A
-defect of ours ends nothing either. The watch makes new clients once for it, which may help.
+its own looks, with clients that stay open. The watches over many groups share few clients. A group
+that is missing, a right that is missing, or brokers that are away end nothing: the look says that
+it failed, and the log says why, once. A defect of ours ends nothing either. The watch makes new
+clients once for it, which may help.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from time import monotonic
 
 from coop_consumer.admin.advisor import Advisor
 from coop_consumer.admin.group_search import FoundGroups, GroupSearch
 from coop_consumer.admin.inspect import Inspector
+from coop_consumer.admin.look_clients import ClientsClosedError, SharedClients
 from coop_consumer.config import Config
-from coop_consumer.errors import CoopConsumerError
+from coop_consumer.errors import CoopConsumerError, OutOfResourceError
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.feed import Listing
 from coop_consumer.ops.group_metrics import GroupLook
+from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.seen import NO_GROUP
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,9 @@ _FIND_S = 30.0
 """How often groups that are not named are looked for."""
 EMPTY_MAX = 50
 """So many groups are watched that had no members when they were found: each takes a thread and
-clients, and where tests run there may be hundreds."""
+looks, and where tests run there may be hundreds."""
+_GONE_LOOKS = 3
+"""After so many looks running that have found no group, it is gone for good."""
 
 
 class GroupWatch:
@@ -43,10 +49,12 @@ class GroupWatch:
             time.
         noticed: Called with each look, on the watch's thread; None: nobody is.
         options: Words that commands need to find the group, for those that a status names.
+        clients: Lends it clients for each look; None: it has its own ones.
 
     Attributes:
         look: The last look; None: the first one is not over.
         looked: Set once the first look is over.
+        gone_looks: How many looks running have found that Kafka does not know the group.
     """
 
     def __init__(
@@ -57,8 +65,10 @@ class GroupWatch:
         *,
         noticed: Callable[[GroupLook], object] | None = None,
         options: Sequence[str] = (),
+        clients: SharedClients | None = None,
     ) -> None:
         self._config = config
+        self._clients = clients
         self._noticed = noticed
         self._options = options
         self._topics = topics
@@ -67,6 +77,7 @@ class GroupWatch:
         self._due = threading.Event()
         self._failed = ""  # the kind of failure that the log says
         self.look: GroupLook | None = None
+        self.gone_looks = 0
         self.looked = threading.Event()
         name = f"coop-watch-{config.group_id}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -91,7 +102,7 @@ class GroupWatch:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                with Inspector(self._config) as inspector:
+                with Inspector(self._config, self._clients) as inspector:
                     advisor = Advisor(inspector, self._topics, records=True, options=self._options)
                     while not self._closing.is_set():
                         self._look(advisor)
@@ -107,6 +118,8 @@ class GroupWatch:
         except CoopConsumerError as error:
             ended_s = monotonic()
             self._note(GroupLook(group, ended_s - began_s, ended_s, error=error))
+        except ClientsClosedError:
+            self._closing.set()
         except Exception as defect:
             if type(defect).__name__ != self._failed:
                 raise  # other clients may help
@@ -140,6 +153,7 @@ class GroupWatch:
             extra = LogEvent.GROUP_SEEN.extra(group=look.group)
             log.info("group %s is seen again", look.group, extra=extra)
         self._failed = type(error).__name__ if error is not None else failed
+        self.gone_looks = self.gone_looks + 1 if _is_gone(look) else 0
         self.look = look
         if self._noticed is not None:
             self._noticed(look)
@@ -149,22 +163,39 @@ class GroupWatch:
         self._due.clear()
 
 
+def _is_gone(look: GroupLook) -> bool:
+    """Whether Kafka does not know the group: neither members nor committed offsets."""
+    if look.status is not None:  # the progress log has something of it yet
+        return look.status.state == NO_GROUP.state
+    return isinstance(look.error, GroupMissingError)
+
+
 class Watches:
-    """The watches over several groups.
+    """The watches over several groups of one cluster.
+
+    A group that was found is watched no more once it is gone for good. One that was named stays.
 
     Args:
-        make: Makes the watch over a group.
+        make: Makes the watch over a group, with clients that all of them share.
+        dropped: Called with each group that is watched no more, on the search's thread.
 
     Attributes:
         listing: What the search for groups has come to; None: groups are named, and none is sought.
     """
 
-    def __init__(self, make: Callable[[str], GroupWatch]) -> None:
+    def __init__(
+        self,
+        make: Callable[[str, SharedClients], GroupWatch],
+        dropped: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._make = make
+        self._dropped = dropped
+        self._clients = SharedClients()
         self._all: dict[str, GroupWatch] = {}
-        self._room = EMPTY_MAX  # for groups without members; the search's thread
+        self._found_empty: set[str] = set()  # of those that are watched; the search's thread
         self._changing = threading.Lock()
         self._closing = threading.Event()
+        self._is_full = False  # as the log says; the search's thread
         self.listing: Listing | None = None
 
     def begin(self, groups: Iterable[str]) -> None:
@@ -174,25 +205,26 @@ class Watches:
                 if group not in self._all and not self._closing.is_set():
                     extra = LogEvent.GROUP_WATCHED.extra(group=group)
                     log.info("group %s is watched", group, extra=extra)
-                    watch = self._make(group)
+                    watch = self._make(group, self._clients)
                     self._all = {**self._all, group: watch}
                     watch.start()
 
-    def find(self, config: Config) -> None:
+    def find(self, config: Config, refuse: Callable[[], None] = lambda: None) -> None:
         """Watch all groups of this library, and those that come later; the call returns at once.
 
         Args:
             config: Of any group.
+            refuse: Raises an `OutOfResourceError` if this machine gives too little for one more.
         """
         self.listing = Listing()
-        args = (config,)
+        args = (config, refuse)
         threading.Thread(target=self._find, args=args, name="coop-find", daemon=True).start()
 
-    def _find(self, config: Config) -> None:
+    def _find(self, config: Config, refuse: Callable[[], None]) -> None:
         search, failed = GroupSearch(config), ""
         while not self._closing.is_set():
             try:
-                self._take(search.find())
+                self._take(search.find(), refuse)
                 failed = ""
             except CoopConsumerError as error:
                 self._note_failed(error)
@@ -212,13 +244,15 @@ class Watches:
                 failed = type(defect).__name__
             self._closing.wait(_FIND_S)
 
-    def _take(self, found: FoundGroups) -> None:
+    def _take(self, found: FoundGroups, refuse: Callable[[], None]) -> None:
         """Watch what was found; those without members as far as there is room."""
-        self.begin(sorted(found.at_work))
+        self._drop_gone(found.at_work | found.empty)
+        self._begin_found(sorted(found.at_work - self._all.keys()), refuse)
         empty = sorted(found.empty - self._all.keys())
-        begun, left_out = empty[: self._room], len(empty[self._room :])
-        self.begin(begun)
-        self._room -= len(begun)
+        room = EMPTY_MAX - len(self._found_empty)
+        begun, left_out = empty[:room], len(empty[room:])
+        self._begin_found(begun, refuse)
+        self._found_empty.update(self._all.keys() & begun)
         before = self.listing or Listing()
         extra = LogEvent.GROUPS_UNLISTED.extra()
         if found.hidden and not before.hidden:
@@ -228,6 +262,37 @@ class Watches:
             told = "%d groups without members are left out: %d are watched. Name those that matter"
             log.warning(told, left_out, EMPTY_MAX, extra=extra)
         self.listing = Listing(is_over=True, hidden=found.hidden, left_out=left_out)
+
+    def _begin_found(self, groups: Iterable[str], refuse: Callable[[], None]) -> None:
+        """Watch these, too, as far as this machine gives what that takes."""
+        try:
+            for group in groups:
+                refuse()
+                self.begin([group])
+                self._is_full = False
+        except OutOfResourceError as error:
+            if not self._is_full:
+                told = "%d groups are watched, and no more that are found: %s (%s)"
+                extra = LogEvent.GROUPS_UNLISTED.extra(error=error)
+                log.warning(told, len(self._all), error.lacks, error.detail, extra=extra)
+            self._is_full = True
+
+    def _drop_gone(self, found: Collection[str]) -> None:
+        """Watch those no more that the search does not find, and that their looks do not, either.
+
+        All watched groups were found: where some are named, none is sought.
+        """
+        for group, watch in self._all.items():
+            if group not in found and watch.gone_looks >= _GONE_LOOKS:
+                extra = LogEvent.GROUP_DROPPED.extra(group=group)
+                log.info(
+                    "group %s does not exist any more, and is watched no more", group, extra=extra
+                )
+                watch.stop()
+                with self._changing:
+                    self._all = {name: it for name, it in self._all.items() if name != group}
+                self._found_empty.discard(group)
+                self._dropped(group)
 
     def _note_failed(self, error: CoopConsumerError | None) -> None:
         """Keep that a search has failed, beside what the last one saw that has not."""
@@ -247,5 +312,6 @@ class Watches:
         until_s = monotonic() + _CLOSE_S
         for watch in watches:
             watch.stop()
+        self._clients.close()
         for watch in watches:
             watch.join(max(until_s - monotonic(), 0.0))

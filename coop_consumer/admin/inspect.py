@@ -5,6 +5,7 @@ and writes nothing. It reads the group's partitions of the progress log to their
 does before it starts. Of the data topics it reads only the records that status names. A `GroupView`
 shows it the group's members.
 
+    look_clients   the clients, its own ones or those that looks at many groups share
     own_log        which progress log is the group's
     log_view       the group's share of the progress log, folded
     record_reader  single records of data topics
@@ -21,8 +22,8 @@ from typing import TYPE_CHECKING, Self
 
 from assignors import TopicPartition
 from coop_consumer.admin.log_view import GroupLog
+from coop_consumer.admin.look_clients import LookClients, SharedClients
 from coop_consumer.admin.own_log import config_at_work
-from coop_consumer.admin.record_reader import RecordReader
 from coop_consumer.config import Config, IsolationLevel
 from coop_consumer.core.blocked_read import Blockage
 from coop_consumer.errors import AuthorizationError, ConfigError
@@ -56,23 +57,21 @@ class Inspector:
 
     Args:
         config: The configuration of a member of that group.
+        shared: Lends it clients for each `see`, which is all that it can then be asked; None: it
+            has its own ones.
 
     Attributes:
         config: The configuration by which the group works, as of the last look.
-        group: Shows the group's members and committed offsets.
 
     Raises:
         BrokerUnreachableError: If no broker answers.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, shared: SharedClients | None = None) -> None:
         self.config = self._asked = config
-        self.topics = Topics(config)
-        self.topics.check_broker()
-        self._coordinator = CoordinatorView(config, lambda: self.topics.admin, stays=True)
-        self.group: GroupView = self._coordinator
+        self._shared = shared
+        self._open = LookClients(config) if shared is None else None
         self._log: GroupLog | None = None
-        self._reader: RecordReader | None = None
         self._waits = True
         # By log partition and offset: whose transaction a warning has named.
         self._named: dict[tuple[int, int], OpenTransaction] = {}
@@ -86,20 +85,31 @@ class Inspector:
         self.close()
 
     def close(self) -> None:
-        """Close all clients."""
-        self._coordinator.close()
+        """Close all clients of its own."""
         self._close_log()
-        self._close_reader()
+        if self._open is not None:
+            self._open.close()
 
     def _close_log(self) -> None:
         if self._log is not None:
-            self._log.close()
+            self._log.end()
             self._log = None
 
-    def _close_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+    @property
+    def topics(self) -> Topics:
+        """The cluster's topics."""
+        return self._clients.topics
+
+    @property
+    def group(self) -> GroupView:
+        """Shows the group's members and committed offsets."""
+        clients = self._clients
+        return CoordinatorView(self._asked, lambda: clients.topics.admin, clients.describer)
+
+    @property
+    def _clients(self) -> LookClients:
+        assert self._open is not None, "clients are lent for a look only"
+        return self._open
 
     # ---- the group -----------------------------------------------------------------------------
 
@@ -120,7 +130,20 @@ class Inspector:
             LogUndecidedError: A transaction hangs, or was waited for too long.
             TopicMissingError: If one of `topics` does not exist.
             AuthorizationError, BrokerUnreachableError: As they say.
+            ClientsClosedError: Nobody lends clients any more.
         """
+        if self._shared is None:
+            return self._seen(topics, records=records, waits=waits)
+        with self._shared.lent(self._asked) as lent:
+            self._open = lent
+            try:
+                return self._seen(topics, records=records, waits=waits)
+            finally:
+                self._open = None
+                if self._log is not None:
+                    self._log.end()
+
+    def _seen(self, topics: Iterable[str], *, records: bool, waits: bool) -> GroupSeen:
         self._waits = waits
         described, committed = self.look()
         facts = self._facts(described, committed, frozenset(topics))
@@ -227,6 +250,7 @@ class Inspector:
     def _log_view(self) -> GroupLog:
         if self._log is None or self._log.partitions == 0:
             self._log = GroupLog(self.config, self.log_partitions(), self._warn_of_wait)
+        self._log.begin(self._clients.logs)
         longest_ms = self.config.transaction_timeout_ms + _SWEEP_MS
         self._log.patience_ms = longest_ms if self._waits else _SHOWN_AFTER_MS
         return self._log
@@ -311,10 +335,7 @@ class Inspector:
         }
         if not behind:
             return tuple(partitions)
-        if self._reader is None:
-            self._reader = RecordReader(self.config, hashing)
-        reader = self._reader
-        reader.hashing = hashing
+        reader = self._clients.records(self.config, hashing)
         found = reader.first(
             {tp: offset for tp, (_, offset) in behind.items()},
             lambda tp, record: not behind[tp][0].is_done(record.key_hash, record.offset),
@@ -329,7 +350,7 @@ class Inspector:
         if len(found) < len(
             behind
         ):  # perhaps it knows no broker any more: the next look has a new one
-            self._close_reader()
+            self._clients.drop_records(self.config)
         records = {tp: {record.offset: record} for tp, record in found.items()}
         for tp, more in read.items():
             records[tp] = records.get(tp, {}) | more

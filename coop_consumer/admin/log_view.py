@@ -1,8 +1,9 @@
 """The group's share of the progress log, folded; each look reads it to its end.
 
-In: data partitions. Out: the stores that hold their histories. A thread of `ProgressReader` reads;
-the caller's thread does everything else. Where transactions write the log, a look waits until all
-below the log's end is decided, as a member does. What it has waited for too long is named.
+In: data partitions. Out: the stores that hold their histories. A thread of `ProgressReader` reads,
+which may read for others between two looks; the caller's thread does everything else. Where
+transactions write the log, a look waits until all below the log's end is decided, as a member does.
+What it has waited for too long is named.
 """
 
 from __future__ import annotations
@@ -18,11 +19,52 @@ from coop_consumer.core.events import LogRead
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError
-from coop_consumer.kafka.policies import LOG_PARTITION, GroupPolicyLog
-from coop_consumer.kafka.progress_log import ProgressReader
+from coop_consumer.kafka.policies import LOG_PARTITION, GroupPolicyLog, PolicyClient
+from coop_consumer.kafka.progress_log import ProgressReader, Readings
 from offsets import LoadRecord, ProgressStore
 
 _TIMEOUT_S = 10.0
+
+
+class LogReaders:
+    """The readers of progress logs, for groups that take turns. One thread at a time.
+
+    There is one of each kind: with exactly once only what is committed is read.
+
+    Attributes:
+        policies: Reads the policies of groups with exactly once.
+    """
+
+    def __init__(self) -> None:
+        self.policies = PolicyClient()
+        self._all: dict[bool, ProgressReader] = {}
+
+    def reader(self, config: Config, died: Callable[[Exception], None]) -> ProgressReader:
+        """The reader for the log of such a group.
+
+        Args:
+            config: As the group works.
+            died: Hears why a new reader has no client.
+        """
+        strict = config.exactly_once
+        if strict not in self._all:
+            self._all[strict] = ProgressReader(
+                config.progress_reader(committed=strict),
+                config.progress_log,
+                lambda _: None,
+                died,
+                name="coop-inspect",
+            )
+        return self._all[strict]
+
+    def close(self) -> None:
+        """End their threads, and close their clients."""
+        self.policies.close()
+        for reader in self._all.values():
+            reader.abandon()
+        for reader in self._all.values():
+            reader.close()
+        self._all.clear()
 
 
 class GroupLog:
@@ -52,19 +94,34 @@ class GroupLog:
         self._heard: SimpleQueue[LogRead | Blockage | Exception] = SimpleQueue()
         self._reads = 0
         self._policies = GroupPolicyLog(config)
-        self._reader = (
-            ProgressReader(
+        self._readings = Readings()
+        self._reader: ProgressReader | None = None
+        self._policy_client: PolicyClient | None = None
+
+    def begin(self, readers: LogReaders) -> None:
+        """Have one of these read, until `end`; nothing happens if it does already."""
+        self._policy_client = readers.policies
+        if self._reader is None and self.partitions:
+            config, hear = self._config, self._heard.put
+            self._reader = readers.reader(config, hear)
+            self._reader.turn_to(
                 config.progress_reader(committed=config.exactly_once),
                 config.progress_log,
-                self._heard.put,
-                self._heard.put,
-                name="coop-inspect",
-                refused=self._heard.put,
-                blocked=self._heard.put,
+                self._readings,
+                hear,
+                hear,
+                refused=hear,
+                blocked=hear,
             )
-            if partitions
-            else None
-        )
+
+    def end(self) -> None:
+        """Let the reader go, which others may have now."""
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.leave():
+            # It hangs, and may deliver late. So the next look reads the log from its beginning.
+            self._readings, self._heard = Readings(), SimpleQueue()
+            self._stores.clear()
+            self.undecided.clear()
 
     def stores(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, ProgressStore]:
         """For each data partition the store that holds its history, read to the log's end.
@@ -101,7 +158,7 @@ class GroupLog:
             BrokerUnreachableError: If the log cannot be read to its end in time.
         """
         if self._config.exactly_once:  # they are in two topics
-            return self._policies.read()
+            return self._policies.read(self._policy_client)
         self._read({LOG_PARTITION})
         return policies_of(self._store(LOG_PARTITION).policies, self._config.group_id)
 
@@ -122,12 +179,6 @@ class GroupLog:
             for reason, count in store.unreadable.items():
                 found[reason] = found.get(reason, 0) + count
         return found
-
-    def close(self) -> None:
-        """End the reader's thread, and close what reads policies."""
-        self._policies.close()
-        if self._reader is not None:
-            self._reader.close()
 
     def _store(self, number: int) -> ProgressStore:
         return self._stores.setdefault(

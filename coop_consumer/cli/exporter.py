@@ -1,7 +1,7 @@
 """`coop-consumer exporter`: groups from outside, as metrics, for as long as it runs.
 
 In: names of groups, an address. Out: `/metrics`. A thread for each group looks at it, with clients
-that stay open. A scrape shows the last looks and asks no broker.
+that stay open, and that all groups share. A scrape shows the last looks and asks no broker.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
+from coop_consumer.admin.look_clients import SharedClients
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
 from coop_consumer.log_events import LogEvent
@@ -61,16 +62,16 @@ def exporter(
         refuse_without_otel(_OTEL, "")
     seen = defaultdict[str, FirstSeen](FirstSeen)
 
-    def watch(group: str) -> GroupWatch:
-        config = connection.config(group)
-        return GroupWatch(config, topics, every, noticed=seen[group].note)
+    def watch(group: str, clients: SharedClients) -> GroupWatch:
+        config, noticed = connection.config(group), seen[group].note
+        return GroupWatch(config, topics, every, noticed=noticed, clients=clients)
 
     def samples() -> Iterator[Sample]:
         now_s = monotonic()
         for look in watches.looks:
             yield from group_samples(look, now_s, seen[look.group])
 
-    watches = Watches(watch)
+    watches = Watches(watch, dropped=lambda group: seen.pop(group, None))
     with ExitStack() as stack:
         ending = stack.enter_context(watching(watches))
         _serve(stack, address, samples)

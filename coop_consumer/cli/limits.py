@@ -21,6 +21,10 @@ CLIENT_THREADS = 40
 """Those of the clients, and ours besides the workers."""
 LOOK_THREADS = 20
 """The most threads of a command that joins no group; `status` has 19."""
+SET_THREADS, SET_FILES = 40, 90
+"""The most threads and files of one of the sets of clients by which many groups are watched, with
+three brokers. With one it has 25 and 46, if some of the groups work with exactly once: then it has
+readers of both kinds."""
 _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
 _STACK_BYTES = 8 << 20
@@ -49,7 +53,30 @@ def refuse_too_little_for_a_look() -> None:
     _refuse_few_threads(LOOK_THREADS)
 
 
-def _refuse_few_files() -> None:
+def refuse_too_little_for_watches(groups: int, sets: int) -> None:
+    """See that so many groups can be watched, whose looks share so many sets of clients; 5 ms.
+
+    A group takes a thread, and no file. So the usual limit of 1,024 files is enough for any number.
+
+    Raises:
+        OutOfFilesError, OutOfMemoryError, OutOfThreadsError: They cannot.
+    """
+    _refuse_few_files(sets * SET_FILES)
+    refuse_too_few_threads_for_watches(groups, sets)
+
+
+def refuse_too_few_threads_for_watches(groups: int, sets: int) -> None:
+    """The same of threads alone: of groups that come while others are watched.
+
+    Clients are made when they are needed. So there must be room for all of them, also later.
+
+    Raises:
+        OutOfMemoryError, OutOfThreadsError: They cannot be watched.
+    """
+    _refuse_few_threads(sets * SET_THREADS + groups)
+
+
+def _refuse_few_files(count: int = FILES_MIN) -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or not _OPEN_FILES.exists():
         return
@@ -57,7 +84,7 @@ def _refuse_few_files() -> None:
         left = limit - len(os.listdir(_OPEN_FILES))
     except OSError as error:
         raise OutOfFilesError(str(error)) from error
-    if left < FILES_MIN:
+    if left < count:
         raise OutOfFilesError(f"the limit is {limit}, which leaves {left}")
 
 

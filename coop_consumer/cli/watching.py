@@ -15,6 +15,11 @@ from typing import Any, TypeVar
 import click
 
 from coop_consumer.admin.group_watch import Watches
+from coop_consumer.admin.look_clients import SETS
+from coop_consumer.cli.limits import (
+    refuse_too_few_threads_for_watches,
+    refuse_too_little_for_watches,
+)
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.places import LISTEN_ADDRESS, TOPIC
 from coop_consumer.signals import TakenSignals
@@ -91,8 +96,13 @@ def begin(watches: Watches, groups: Sequence[str], connection: Connection, nobod
         connection: Where they are.
         nobody: The group in whose name groups are listed. It has no member, and nothing is kept
             under it.
+
+    Raises:
+        OutOfFilesError, OutOfMemoryError, OutOfThreadsError: This machine gives too little for it.
     """
-    if groups:
-        watches.begin(dict.fromkeys(groups))
+    named = dict.fromkeys(groups)
+    refuse_too_little_for_watches(len(named), min(len(named) or SETS, SETS))
+    if named:
+        watches.begin(named)
     else:
-        watches.find(connection.config(nobody))
+        watches.find(connection.config(nobody), lambda: refuse_too_few_threads_for_watches(1, SETS))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coop_consumer.admin.group_watch import GroupWatch, Watches
+from coop_consumer.admin.look_clients import SharedClients
 from coop_consumer.cli.guarding import GuardChoice, guard_options
 from coop_consumer.cli.options import Connection
 from coop_consumer.cli.watching import ADDRESS_OPTION, begin, watch_options, watching
@@ -51,7 +52,7 @@ class WatchedGroups:
         self._topics = topics
         self._every_s = every_s
         self._feeds: dict[str, GroupFeed] = {}
-        self.watches = Watches(self._watch)
+        self.watches = Watches(self._watch, self._drop)
 
     def names(self) -> Sequence[str]:
         """The groups, in order."""
@@ -61,7 +62,10 @@ class WatchedGroups:
         """The feed of a group; None: it is not watched."""
         return self._feeds.get(group)
 
-    def _watch(self, group: str) -> GroupWatch:
+    def _drop(self, group: str) -> None:
+        self._feeds = {name: feed for name, feed in self._feeds.items() if name != group}
+
+    def _watch(self, group: str, clients: SharedClients) -> GroupWatch:
         feed = GroupFeed(group, GroupHistory())
 
         def every_s() -> float:
@@ -73,6 +77,7 @@ class WatchedGroups:
             every_s,
             noticed=feed.put,
             options=self._connection.words,
+            clients=clients,
         )
         feed.hurry = watch.look_soon
         self._feeds = {**self._feeds, group: feed}

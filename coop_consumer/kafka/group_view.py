@@ -42,48 +42,68 @@ _LOADING = (
 )
 
 
+class StayingDescriber:
+    """A client that describes groups, and stays open between two questions, until `close`.
+
+    It may be asked about any group. One thread at a time.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._open: _Describer | None = None
+
+    def close(self) -> None:
+        """Close the client, if there is one."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def asked(self, ask: Callable[[_Describer], T]) -> T:
+        """What the client answers; one that has failed does not stay open.
+
+        Raises:
+            KafkaError: Of kafka-python.
+        """
+        if self._open is not None:
+            try:
+                return ask(self._open)
+            except kafka_errors.AuthorizationError:
+                raise  # about this group: for others the client is as good as before
+            except kafka_errors.KafkaError:
+                self.close()  # perhaps a connection was closed meanwhile: a new client
+        try:
+            self._open = _Describer(**for_admin(self._config.membership()))
+            return ask(self._open)
+        except BaseException:
+            self.close()
+            raise
+
+
 class CoordinatorView:
     """One group; each call asks the coordinator. See `member.ports.GroupView`.
 
     Args:
         config: Names the group, and how to reach its coordinator.
         admin: The confluent client, for groups that are not of the classic protocol.
-        stays: Whether its client stays open between two questions, until `close`. One thread.
+        describer: Answers the other questions; None: each has a client of its own.
     """
 
     def __init__(
-        self, config: Config, admin: Callable[[], AdminClient], *, stays: bool = False
+        self,
+        config: Config,
+        admin: Callable[[], AdminClient],
+        describer: StayingDescriber | None = None,
     ) -> None:
         self._config = config
         self._admin = admin
-        self._stays = stays
-        self._open: _Describer | None = None
-
-    def close(self) -> None:
-        """Close the client that stayed open, if there is one."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        self._describer = describer
 
     def _asked(self, ask: Callable[[_Describer], T]) -> T:
-        """What a client answers that describes groups; one that has failed does not stay open."""
-        if self._open is not None:
-            try:
-                return ask(self._open)
-            except (
-                kafka_errors.KafkaError
-            ):  # perhaps a connection was closed meanwhile: a new client
-                self.close()
-        if not self._stays:
+        if self._describer is None:
             with _describing(self._config) as describer:
                 return ask(describer)
         with _translated(self._config):
-            try:
-                self._open = _Describer(**for_admin(self._config.membership()))
-                return ask(self._open)
-            except BaseException:
-                self.close()
-                raise
+            return self._describer.asked(ask)
 
     def described(self) -> GroupDescription:
         """The group's state and members, with the user data of our own members."""

@@ -48,10 +48,26 @@ _TOMBSTONES_STAY_S = 50.0
 have left no trace in the log."""
 
 
+class PolicyClient:
+    """A Consumer by which any logs of policies are read, one after the other.
+
+    One thread at a time. It is there from the first read on, until `close`.
+    """
+
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+
+    def close(self) -> None:
+        """Close the Consumer. The next read makes another one, and continues."""
+        consumer, self.consumer = self.consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
 class PolicyLog:
     """All policies in a progress topic; each read continues where the last one ended.
 
-    One thread at a time. It has a client from the first read on, until `close`.
+    One thread at a time. If it is lent no client, it has one from the first read on, until `close`.
 
     Args:
         config: Names the brokers.
@@ -64,21 +80,22 @@ class PolicyLog:
         self._position = 0
         self._records: dict[PolicyKey, PolicyRecord] = {}
         self._read_s = time.monotonic()
-        self._kept: Consumer | None = None
+        self._own = PolicyClient()
 
     @property
     def is_open(self) -> bool:
-        """Whether it has a client."""
-        return self._kept is not None
+        """Whether it has a client of its own."""
+        return self._own.consumer is not None
 
     def close(self) -> None:
-        """Close the client. The next read makes another one, and continues."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
+        """Close its own client. The next read makes another one, and continues."""
+        self._own.close()
 
-    def read(self) -> Mapping[PolicyKey, PolicyRecord]:
+    def read(self, lent: PolicyClient | None = None) -> Mapping[PolicyKey, PolicyRecord]:
         """The policies at the log's present end. Blocks; O(records since the last read).
+
+        Args:
+            lent: Reads it this time; None: its own client does.
 
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -86,27 +103,29 @@ class PolicyLog:
         now_s = time.monotonic()
         if now_s > self._read_s + _TOMBSTONES_STAY_S:
             self._forget()
+        client = lent or self._own
         try:
-            self._read_on()
+            self._read_on(client)
         except BrokerUnreachableError:
-            if not self.is_open:
+            if client.consumer is None:
                 raise
-            self.close()  # it may have lost every broker, see `clients.successor`
-            self._read_on()
+            client.close()  # it may have lost every broker, see `clients.successor`
+            self._read_on(client)
         self._read_s = now_s
         return dict(self._records)
 
-    def _read_on(self) -> None:
-        """Read with the client of before, or a new one; a new one that fails is closed."""
-        is_new = self._kept is None
-        if self._kept is None:
+    def _read_on(self, client: PolicyClient) -> None:
+        """Read with the Consumer of before, or a new one; a new one that fails is closed."""
+        is_new = client.consumer is None
+        if client.consumer is None:
+            settings = self._config.progress_reader()
             with making(self._config):
-                self._kept = Consumer(logged_in(self._config.progress_reader()), logger=client_log)
+                client.consumer = Consumer(logged_in(settings), logger=client_log)
         try:
-            self._read_with(self._kept)
+            self._read_with(client.consumer)
         except BaseException:
             if is_new:
-                self.close()
+                client.close()
             raise
 
     def _read_with(self, consumer: Consumer) -> None:
@@ -183,8 +202,11 @@ class GroupPolicyLog:
         if self._own is not None:
             self._own.close()
 
-    def read(self) -> Policies:
+    def read(self, lent: PolicyClient | None = None) -> Policies:
         """The policies now. Blocks; O(records since the last read).
+
+        Args:
+            lent: Reads them this time; None: clients of its own do.
 
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
@@ -192,14 +214,15 @@ class GroupPolicyLog:
                 the two may be missing: then it has no policies.
         """
         if self._own is None:
-            return policies_of(self._shared.read(), self._group)
-        shared, own = (policies_of(_if_any(it), self._group) for it in (self._shared, self._own))
+            return policies_of(self._shared.read(lent), self._group)
+        logs = (self._shared, self._own)
+        shared, own = (policies_of(_if_any(it, lent), self._group) for it in logs)
         return Policies(shared.topics, own.group)
 
 
-def _if_any(log: PolicyLog) -> Mapping[PolicyKey, PolicyRecord]:
+def _if_any(log: PolicyLog, lent: PolicyClient | None) -> Mapping[PolicyKey, PolicyRecord]:
     try:
-        return log.read()
+        return log.read(lent)
     except TopicMissingError:
         return {}
 

@@ -7,6 +7,7 @@ decides nothing.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty
@@ -36,6 +37,7 @@ _POLL_S = 0.05
 _END_TIMEOUT_S = 2.0
 _LOOK_UP_AGAIN_S = 60.0
 _ASK_AGAIN_S = 0.25
+_LEAVE_TIMEOUT_S = 2.0
 _CUT_MS = 5_000
 """A read that has not got on for so long asks whether its end is still there."""
 _TOLD_AFTER_S = 2.0
@@ -67,6 +69,17 @@ class _Reading:
     unanswered_since_s: float | None = None  # when brokers first did not report its end
     blocked: BlockedRead = field(default_factory=BlockedRead)
     ask_end_at_s: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Readings:
+    """How far a log was read; see `ProgressReader.turn_to`.
+
+    Attributes:
+        by_number: By log partition; only a reader's thread looks into it.
+    """
+
+    by_number: dict[int, _Reading] = field(default_factory=dict)
 
 
 def _ignore_refusal(_: AuthorizationError) -> None:
@@ -119,6 +132,58 @@ class ProgressReader(Consuming):
         # connection in turn, and it answers a fetch without news only after 50 ms.
         self._asker: Consumer
         super().__init__(settings, died, name)
+
+    def turn_to(
+        self,
+        settings: dict[str, Any],
+        topic: str,
+        readings: Readings,
+        deliver: Callable[[LogRead], None],
+        died: Callable[[Exception], None],
+        *,
+        refused: Callable[[AuthorizationError], None],
+        blocked: Callable[[Blockage], None],
+    ) -> None:
+        """Read for somebody from now on, with the same Consumers, until `leave`.
+
+        Args:
+            settings: As before, but for what names a group.
+            topic: The progress topic.
+            readings: How far it was read. They are the reader's until it has left.
+            deliver: As for a new reader, as all that follow.
+            died: See there.
+            refused: See there.
+            blocked: See there.
+        """
+
+        def turn() -> None:
+            self._settings = settings
+            if topic != self._topic:
+                self._topic, self._look_up_at_s = topic, 0.0
+            self._readings = readings.by_number
+            self._deliver, self._died = deliver, died
+            self._refused, self._blocked = refused, blocked
+
+        self._commands.put(turn)
+
+    def leave(self) -> bool:
+        """Read for nobody from now on, as before a turn; whether the readings are given back.
+
+        Blocks; 50 ms, or 2 s if a broker is silent.
+        """
+        done = threading.Event()
+
+        def leave() -> None:
+            self._consumer.unassign()
+            self._retry.clear()
+            for reading in self._readings.values():  # of a look that was not complete
+                reading.assigned = False
+                reading.ends.clear()
+            self._readings = {}
+            done.set()
+
+        self._commands.put(leave)
+        return done.wait(_LEAVE_TIMEOUT_S)
 
     def read(self, log_partition: int, number: int) -> None:
         """Read to an end observed from now on; `LogRead.complete` becomes `number` or newer."""

@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -26,9 +27,11 @@ class Exporter:
 
     Attributes:
         address: Where it answers.
+        log: The lines that it has logged since then, so far.
     """
 
     address: str
+    log: list[str] = field(default_factory=list)
 
     def __call__(self) -> Samples:
         """Scrape it."""
@@ -48,6 +51,11 @@ def address_in(log: IO[str]) -> str:
     raise AssertionError("the exporter ended before it listened")
 
 
+def note(log: IO[str], lines: list[str]) -> None:
+    for line in log:
+        lines.append(line)  # noqa: PERF402 - whoever looks meanwhile sees those that have come
+
+
 @contextmanager
 def exporting(its: Job, *words: str) -> Iterator[Exporter]:
     """Run the exporter for the length of a block."""
@@ -58,13 +66,19 @@ def exporting(its: Job, *words: str) -> Iterator[Exporter]:
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    reading = None
     try:
         assert process.stderr is not None
-        yield Exporter(address_in(process.stderr))
+        exporter = Exporter(address_in(process.stderr))
+        reading = threading.Thread(target=note, args=(process.stderr, exporter.log), daemon=True)
+        reading.start()
+        yield exporter
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == ExitCode.OK
     finally:
         process.kill()
         process.wait()
+        if reading is not None:
+            reading.join(WAIT_S)
         assert process.stderr is not None
         process.stderr.close()

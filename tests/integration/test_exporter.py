@@ -5,15 +5,20 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.errors import ExitCode
 from tests.integration.exporting import ROOT, command, exporting
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.pools import refuse
+from tests.support.rights import READ_GROUP, READ_PROGRESS, READ_TOPIC, grant
 from tests.support.stock import eventually
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
 
@@ -53,6 +58,27 @@ def test_a_plain_group_is_seen_too(job: MakeJob) -> None:
         assert found.of("coop_group_committed_offset") == [2.0]
         # Nobody says since when the record stands: the exporter remembers it.
         eventually(lambda: sum(see().of("coop_group_blocked_seconds")) > 0.0)
+
+
+def test_a_group_that_the_user_may_not_see_is_down_and_the_log_says_why(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, tmp_path: Path
+) -> None:
+    create_topic(root, group_id)
+    seen = Job(secured.client_config("root"), root, f"{group_id}-seen", group_id)
+    seen.produce(["a", "b"])
+    seen.plain_visit(1)
+    grant(root, seen, [READ_TOPIC, READ_GROUP, READ_PROGRESS])
+    login = tmp_path / "client.properties"
+    settings = secured.client_config("ann")
+    login.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    hidden = f"{group_id}-hidden"
+    with exporting(seen, "--config-file", str(login), hidden, seen.group) as see:
+        eventually(lambda: see().of("coop_group_up", group=hidden) == [0.0])
+        eventually(lambda: see().of("coop_group_up", group=seen.group) == [1.0])
+        why = f"group {hidden} cannot be seen: group {hidden}: user ann may not describe"
+        eventually(lambda: any(why in line for line in see.log))
+        assert sum(see().of("coop_group_lag", group=seen.group)) == 1
+        assert not any(settings["sasl.password"] in line for line in see.log)
 
 
 def test_no_broker_is_no_end(job: MakeJob) -> None:

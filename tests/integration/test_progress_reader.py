@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.events import LogRead
 from coop_consumer.kafka import consuming, progress_log
-from coop_consumer.kafka.progress_log import ProgressReader
+from coop_consumer.kafka.progress_log import ProgressReader, Readings
 from offsets import TenureId, TenureKey, encode_key
 from tests.support.journal import WAIT_S
 from tests.support.topics import ADMIN_TIMEOUT_S
@@ -33,6 +34,7 @@ class Reading:
         self._told: SimpleQueue[LogRead | Exception] = SimpleQueue()
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         settings = {**client, "group.id": "readers", "enable.partition.eof": True, **dotted}
+        self.settings: dict[str, object] = settings
         self.blocked: SimpleQueue[Collection[RunId]] = SimpleQueue()
         self.reader = ProgressReader(
             settings,
@@ -193,3 +195,62 @@ def test_an_end_that_is_gone_is_not_waited_for_for_ever(
         found = it.until_complete(1)
     assert [event.restart for event in found].count(True) == 1, "that is a lost log"
     assert offsets_of(found)[-3:] == [0, 1, 2]
+
+
+def test_groups_take_turns_with_one_reader_and_each_goes_on_where_it_was(
+    bootstrap: str, admin: AdminClient, topic: Callable[[], str], group_id: str
+) -> None:
+    """Also one whose turn has ended in the middle, before a transaction that was open then."""
+    mine, another = topic(), topic()
+    client = {"bootstrap.servers": bootstrap}
+    strict = {"isolation_level": "read_committed"}
+    with reading(bootstrap, mine, **strict) as first, reading(bootstrap, another) as second:
+        told: dict[str, SimpleQueue[LogRead]] = {mine: SimpleQueue(), another: SimpleQueue()}
+        readings = {mine: Readings(), another: Readings()}
+        blocked = threading.Event()
+        reader = first.reader
+
+        def turn_to(name: str) -> None:
+            reader.turn_to(
+                first.settings,
+                name,
+                readings[name],
+                told[name].put,
+                lambda _: None,
+                refused=lambda _: None,
+                blocked=lambda _: blocked.set(),
+            )
+
+        def offsets_read(name: str, number: int) -> list[int]:
+            events = [told[name].get(timeout=WAIT_S)]
+            while events[-1].complete < number:
+                events.append(told[name].get(timeout=WAIT_S))
+            return offsets_of(events)
+
+        writer = Producer({**client, "transactional.id": group_id})
+        writer.init_transactions(WAIT_S)
+        writer.begin_transaction()
+        writer.produce(mine, key=b"open", value=b"")
+        writer.flush(WAIT_S)
+        turn_to(mine)
+        reader.read(0, 1)
+        assert blocked.wait(WAIT_S)
+        assert reader.leave()
+
+        turn_to(another)
+        reader.read(0, 1)
+        assert offsets_read(another, 1) == [0, 1, 2]
+        assert reader.leave()
+
+        writer.commit_transaction(WAIT_S)
+        writer.begin_transaction()
+        writer.produce(another, key=b"more", value=b"")
+        writer.commit_transaction(WAIT_S)
+        turn_to(mine)
+        reader.read(0, 2)
+        assert offsets_read(mine, 2) == [0, 1, 2, 3], "no record twice, and none left out"
+        assert reader.leave()
+        turn_to(another)
+        reader.read(0, 2)
+        assert offsets_read(another, 2) == [3]
+        assert second.reader.leave(), "one that reads for nobody leaves at once"

@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from coop_consumer.config import Config
 from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
 from coop_consumer.kafka import group_view
-from coop_consumer.kafka.group_view import CoordinatorView
+from coop_consumer.kafka.group_view import CoordinatorView, StayingDescriber
 
 CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "billing"})
 
@@ -45,30 +45,30 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Describer]:
     return Describer.made
 
 
-def view(*, stays: bool) -> CoordinatorView:
-    return CoordinatorView(CONFIG, lambda: None, stays=stays)  # type: ignore[arg-type, return-value]
+def view(describer: StayingDescriber | None = None) -> CoordinatorView:
+    return CoordinatorView(CONFIG, lambda: None, describer)  # type: ignore[arg-type, return-value]
 
 
 def test_a_view_that_does_not_stay_has_a_client_for_each_question(clients: list[Describer]) -> None:
     for _ in range(2):
-        assert view(stays=False).described().state == "Empty"
+        assert view().described().state == "Empty"
 
     assert [it.is_closed for it in clients] == [True, True]
 
 
-def test_one_that_stays_has_one_until_it_is_closed(clients: list[Describer]) -> None:
-    staying = view(stays=True)
+def test_a_describer_that_stays_has_one_client_until_it_is_closed(clients: list[Describer]) -> None:
+    describer = StayingDescriber(CONFIG)
     for _ in range(3):
-        staying.described()
+        view(describer).described()
 
     assert [it.is_closed for it in clients] == [False]
-    staying.close()
+    describer.close()
     assert clients[0].is_closed
-    staying.close()
+    describer.close()
 
 
 def test_a_connection_that_was_closed_meanwhile_is_no_error(clients: list[Describer]) -> None:
-    staying = view(stays=True)
+    staying = view(StayingDescriber(CONFIG))
     staying.described()
     Describer.fails.append(kafka_errors.KafkaConnectionError("closed"))
 
@@ -77,7 +77,7 @@ def test_a_connection_that_was_closed_meanwhile_is_no_error(clients: list[Descri
 
 
 def test_a_broker_that_is_away_is_told_and_no_client_is_left(clients: list[Describer]) -> None:
-    staying = view(stays=True)
+    staying = view(StayingDescriber(CONFIG))
     staying.described()
     Describer.fails += [kafka_errors.KafkaConnectionError("away")] * 2
     with pytest.raises(BrokerUnreachableError, match="away"):
@@ -87,7 +87,14 @@ def test_a_broker_that_is_away_is_told_and_no_client_is_left(clients: list[Descr
     assert staying.described().state == "Empty"
 
 
-def test_a_missing_right_is_told() -> None:
+def test_a_missing_right_is_told_and_the_client_is_as_good_as_before(
+    clients: list[Describer],
+) -> None:
+    describer = StayingDescriber(CONFIG)
+    view(describer).described()
     Describer.fails.append(kafka_errors.GroupAuthorizationFailedError())
     with pytest.raises(AuthorizationError, match="billing"):
-        view(stays=True).described()
+        view(describer).described()
+
+    view(describer).described()
+    assert [it.is_closed for it in clients] == [False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,8 +14,9 @@ import pytest
 from coop_consumer.admin import group_watch
 from coop_consumer.admin.group_search import FoundGroups
 from coop_consumer.admin.group_watch import EMPTY_MAX, GroupWatch, Watches
+from coop_consumer.admin.look_clients import ClientsClosedError, SharedClients
 from coop_consumer.config import Config
-from coop_consumer.errors import AuthorizationError, BrokerUnreachableError
+from coop_consumer.errors import AuthorizationError, BrokerUnreachableError, OutOfThreadsError
 from coop_consumer.ops.feed import Listing
 from coop_consumer.status.errors import GroupMissingError
 from tests.support.journal import WAIT_S
@@ -23,7 +25,8 @@ from tests.support.stock import eventually
 AWAY = BrokerUnreachableError("b:9092", "timed out")
 NO_RIGHT = AuthorizationError("group billing", "describe", "ann")
 MISSING = GroupMissingError("billing")
-SEEN = (SimpleNamespace(name="status"), SimpleNamespace(name="advice"))
+SEEN = (SimpleNamespace(name="status", state="Empty"), SimpleNamespace(name="advice"))
+FORGOTTEN = (SimpleNamespace(name="status", state="Dead"), SimpleNamespace(name="advice"))
 
 
 def config(group: str = "billing") -> Config:
@@ -57,7 +60,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Course], Any]:
     @contextmanager
     def watching(course: Course, **how: Any) -> Iterator[GroupWatch]:
         @contextmanager
-        def inspector(_: Config) -> Iterator[None]:
+        def inspector(*_: Any) -> Iterator[None]:
             course.clients += 1
             yield
 
@@ -164,11 +167,39 @@ def test_a_look_that_is_far_away_comes_at_once_if_somebody_asks(
         eventually(lambda: course.count > before)
 
 
+def test_looks_running_that_find_no_group_are_counted(watched: Callable[..., Any]) -> None:
+    counts: list[int] = []
+    is_there = threading.Event()
+
+    def notice(_: object) -> None:
+        assert is_there.wait(WAIT_S)
+        counts.append(watch.gone_looks)
+
+    course = Course(SEEN, MISSING, FORGOTTEN, AWAY, MISSING, SEEN, MISSING)
+    with watched(course, noticed=notice) as watch:
+        is_there.set()
+        eventually(lambda: len(counts) >= 7)
+
+    assert counts[:7] == [0, 1, 2, 0, 1, 0, 1]
+
+
+def test_a_watch_whose_clients_are_closed_ends_without_a_word(
+    watched: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with watched(Course(ClientsClosedError())) as watch:
+        watch.join(WAIT_S)
+        assert not watch._thread.is_alive()
+        assert watch.look is None
+    assert not caplog.records
+
+
 class Idle:
     """A watch that only notes that it was started and ended."""
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, clients: SharedClients) -> None:
         self.group = group
+        self.clients = clients
+        self.gone_looks = 0
         self.look = SimpleNamespace(group=group)
         self.told: list[str] = []
 
@@ -185,8 +216,8 @@ class Idle:
 def test_each_group_is_watched_once_and_all_end() -> None:
     made: list[Idle] = []
 
-    def make(group: str) -> GroupWatch:
-        made.append(Idle(group))
+    def make(group: str, clients: SharedClients) -> GroupWatch:
+        made.append(Idle(group, clients))
         return made[-1]  # type: ignore[return-value]
 
     watches = Watches(make)
@@ -195,6 +226,7 @@ def test_each_group_is_watched_once_and_all_end() -> None:
 
     assert [it.group for it in made] == ["a", "b", "c"]
     assert [it.group for it in watches.looks] == ["a", "b", "c"]
+    assert len({id(it.clients) for it in made}) == 1, "they share clients"
     watches.close()
     assert all(it.told == ["start", "stop", "join"] for it in made)
     watches.begin(["d"])
@@ -210,6 +242,7 @@ class Search:
     def __init__(self, *found: object) -> None:
         self._found = list(found)
         self.count = 0
+        self.watches: dict[str, Idle] = {}  # those over what was found, also of former ones
 
     def then(self, found: object) -> None:
         """From now on they come to this."""
@@ -229,15 +262,22 @@ def found(*at_work: str, empty: Sequence[str] = (), hidden: int = 0) -> FoundGro
 
 
 @pytest.fixture
-def sought(monkeypatch: pytest.MonkeyPatch) -> Callable[[Search], Any]:
+def sought(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Watches over what these searches find."""
 
     @contextmanager
-    def seeking(search: Search) -> Iterator[Watches]:
+    def seeking(search: Search, **how: Any) -> Iterator[Watches]:
         monkeypatch.setattr(group_watch, "GroupSearch", lambda _: search)
         monkeypatch.setattr(group_watch, "_FIND_S", 0.001)
-        watches = Watches(Idle)  # type: ignore[arg-type]
-        watches.find(config())
+        made: dict[str, Idle] = {}
+
+        def make(group: str, clients: SharedClients) -> Any:
+            made[group] = Idle(group, clients)
+            return made[group]
+
+        watches = Watches(make, how.pop("dropped", bool))
+        search.watches = made
+        watches.find(config(), **how)
         try:
             yield watches
         finally:
@@ -250,7 +290,7 @@ def names(watches: Watches) -> set[str]:
     return {it.group for it in watches.looks}
 
 
-def test_groups_are_found_as_they_come(sought: Callable[[Search], Any]) -> None:
+def test_groups_are_found_as_they_come(sought: Callable[..., Any]) -> None:
     with sought(Search(AWAY, found("a"), found("a", "b", empty=["dead"]))) as watches:
         eventually(lambda: names(watches) == {"a", "b", "dead"})
         eventually(lambda: watches.listing == Listing(is_over=True))
@@ -263,7 +303,7 @@ def test_where_groups_are_named_none_is_sought() -> None:
 
 
 def test_groups_that_cannot_be_listed_are_told_until_they_can(
-    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+    sought: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     search = Search(found("a", hidden=3), NO_RIGHT)
     with caplog.at_level(logging.INFO), sought(search) as watches:
@@ -280,7 +320,7 @@ def test_groups_that_cannot_be_listed_are_told_until_they_can(
 
 
 def test_a_defect_ends_no_search_and_is_told_once(
-    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+    sought: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     search = Search(found("a"), ZeroDivisionError("no groups"))
     with sought(search) as watches:
@@ -297,7 +337,7 @@ def test_a_defect_ends_no_search_and_is_told_once(
 
 
 def test_of_very_many_groups_without_members_some_are_watched_and_the_rest_is_counted(
-    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+    sought: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     dead = [f"dead-{number:03}" for number in range(EMPTY_MAX + 7)]
     search = Search(found("a", empty=dead))
@@ -313,7 +353,7 @@ def test_of_very_many_groups_without_members_some_are_watched_and_the_rest_is_co
 
 
 def test_groups_that_may_not_be_described_are_told_once(
-    sought: Callable[[Search], Any], caplog: pytest.LogCaptureFixture
+    sought: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     search = Search(found(hidden=2))
     with caplog.at_level(logging.INFO), sought(search) as watches:
@@ -322,3 +362,71 @@ def test_groups_that_may_not_be_described_are_told_once(
 
     [line] = [it for it in caplog.records if it.levelno == logging.WARNING]
     assert line.getMessage().startswith("2 groups of this cluster may not be described")
+
+
+def test_a_found_group_that_is_gone_for_good_is_watched_no_more(
+    sought: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    search, dropped = Search(found("a", "b")), list[str]()
+    with caplog.at_level(logging.INFO), sought(search, dropped=dropped.append) as watches:
+        eventually(lambda: names(watches) == {"a", "b"})
+        former = search.watches["b"]
+        former.gone_looks = 2
+        search.then(found("a"))
+        eventually(lambda: search.count > 5)
+        assert names(watches) == {"a", "b"}, "twice may be an accident"
+        former.gone_looks = 3
+        eventually(lambda: names(watches) == {"a"})
+        assert dropped == ["b"]
+        assert former.told == ["start", "stop"]
+        search.then(found("a", "b"))
+        eventually(lambda: names(watches) == {"a", "b"})
+        assert search.watches["b"] is not former, "it has come back"
+
+    told = "group b does not exist any more, and is watched no more"
+    assert [it.getMessage() for it in caplog.records].count(told) == 1
+
+
+def test_a_group_that_the_search_still_finds_is_not_dropped(sought: Callable[..., Any]) -> None:
+    search = Search(found("a", empty=["dead"]))
+    with sought(search) as watches:
+        eventually(lambda: names(watches) == {"a", "dead"})
+        for it in search.watches.values():
+            it.gone_looks = 3
+        before = search.count
+        eventually(lambda: search.count > before + 5)
+        assert names(watches) == {"a", "dead"}
+
+
+def test_what_is_dropped_makes_room_for_groups_without_members(
+    sought: Callable[..., Any],
+) -> None:
+    dead = [f"dead-{number:03}" for number in range(EMPTY_MAX + 1)]
+    search = Search(found(empty=dead))
+    with sought(search) as watches:
+        eventually(lambda: watches.listing == Listing(is_over=True, left_out=1))
+        search.watches[dead[0]].gone_looks = 3
+        search.then(found(empty=dead[1:]))
+        eventually(lambda: names(watches) == set(dead[1:]))
+        eventually(lambda: watches.listing == Listing(is_over=True))
+
+
+def test_where_this_machine_gives_no_more_threads_no_more_groups_are_watched(
+    sought: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    left = [None, None]
+
+    def refuse() -> None:
+        if not left:
+            raise OutOfThreadsError("can't start new thread; 80 of 81 could be started")
+        left.pop()
+
+    search = Search(found("a", "b", "c", empty=["dead"]))
+    with caplog.at_level(logging.INFO), sought(search, refuse=refuse) as watches:
+        eventually(lambda: search.count > 5)
+        assert names(watches) == {"a", "b"}
+        left += [None] * 2
+        eventually(lambda: names(watches) == {"a", "b", "c", "dead"})
+
+    [told] = [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    assert told.startswith("2 groups are watched, and no more that are found: no further thread")

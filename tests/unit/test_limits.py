@@ -100,6 +100,50 @@ def test_no_command_makes_a_client_that_gets_no_thread(
     assert "0 of 20 could be started" in ended.output
 
 
+WATCHING = ("exporter --address 127.0.0.1:0", "web --address 127.0.0.1:0")
+
+
+@pytest.mark.parametrize("command", WATCHING)
+@pytest.mark.parametrize("groups", [[], ["a", "b", "c"]])
+def test_no_group_is_watched_by_clients_that_get_no_file(
+    command: str, groups: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is enough for one look, with which the command begins."""
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (150, 150))
+    line = [*command.split(), *groups, "--bootstrap", "127.0.0.1:1"]
+    ended = CliRunner().invoke(app, line)
+    assert ended.exit_code == ExitCode.FILES, ended.output
+    assert "the limit is 150" in ended.output
+
+
+@pytest.mark.parametrize("command", WATCHING)
+def test_so_many_groups_are_watched_as_there_are_threads_for(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, left = limits.start_new_thread, iter(range(150))
+
+    def limited_start(wait: Callable[..., object], args: tuple[()]) -> int:
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        return start(wait, args)
+
+    monkeypatch.setattr(limits, "start_new_thread", limited_start)
+    groups = [f"group-{number}" for number in range(50)]
+    ended = CliRunner().invoke(app, [*command.split(), *groups, "--bootstrap", "127.0.0.1:1"])
+    assert ended.exit_code == ExitCode.THREADS, ended.output
+    assert "130 of 210 could be started" in ended.output, "20 were for the first look"
+
+
+def test_one_group_is_watched_where_a_look_is_possible_and_little_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else 0
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda _: (used + 100, used + 100))
+    limits.refuse_too_little_for_watches(1, 1)
+    with pytest.raises(OutOfFilesError):
+        limits.refuse_too_little_for_watches(2, 2)
+
+
 def test_threads_that_no_memory_is_left_for_are_a_matter_of_memory() -> None:
     code, told = limited("RLIMIT_AS", 400_000_000)
     assert code == ExitCode.MEMORY, told

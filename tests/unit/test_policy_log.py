@@ -12,7 +12,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES, Policies
 from coop_consumer.errors import BrokerUnreachableError, TopicMissingError
 from coop_consumer.kafka import policies
-from coop_consumer.kafka.policies import GroupPolicyLog, PolicyLog, PolicyWatch
+from coop_consumer.kafka.policies import GroupPolicyLog, PolicyClient, PolicyLog, PolicyWatch
 from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
 
 KEY = PolicyKey("topic", "orders")
@@ -136,6 +136,21 @@ def test_a_client_that_gets_no_answer_is_replaced_in_the_same_read(
     assert not any(it.is_open for it in LogConsumer.made)
 
 
+def test_logs_that_are_lent_one_client_take_turns_and_have_none_of_their_own(
+    clock: SimpleNamespace,
+) -> None:
+    config = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
+    logs, lent = [PolicyLog(config), PolicyLog(config, "another")], PolicyClient()
+    for _ in range(2):
+        LogConsumer.log.append(encode_key(KEY), encode_value(REFUSED))
+        assert [it.read(lent) for it in logs] == [{KEY: REFUSED}] * 2
+    [client] = LogConsumer.made
+    assert (client.is_open, client.is_assigned) == (True, False)
+    assert not any(it.is_open for it in logs)
+    lent.close()
+    assert not client.is_open
+
+
 def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,7 +163,7 @@ def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
         def __init__(self, _: Config, topic: str | None = None) -> None:
             self.name = "shared" if topic is None else "own"
 
-        def read(self) -> dict[PolicyKey, PolicyRecord]:
+        def read(self, _: object) -> dict[PolicyKey, PolicyRecord]:
             if self.name not in found:
                 raise TopicMissingError(self.name)
             return found[self.name]
