@@ -198,7 +198,7 @@ def test_an_exporters_instruments_are_made_if_its_option_is_given(
     class Watched:
         looks = (GroupLook("billing", 0.1, 5.0, STATUS, ADVICE),)
 
-        def __init__(self, _: object) -> None:
+        def __init__(self, _: object, *, dropped: object) -> None:
             """It looks at nothing."""
 
     def begun(*_: object) -> None:
