@@ -100,7 +100,11 @@ def test_no_command_makes_a_client_that_gets_no_thread(
     assert "0 of 20 could be started" in ended.output
 
 
-WATCHING = ("exporter --address 127.0.0.1:0", "web --address 127.0.0.1:0")
+# The level stays for the tests that follow.
+WATCHING = (
+    "exporter --address 127.0.0.1:0 --log-level warning",
+    "web --address 127.0.0.1:0 --log-level warning",
+)
 
 
 @pytest.mark.parametrize("command", WATCHING)
