@@ -43,6 +43,8 @@ LOG_PARTITION = 0
 _BATCH_MAX = 5_000
 _POLL_S = 0.1
 _TIMEOUT_S = 10.0
+_PASSED_OVER = (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED)
+"""What ends no read: its end, and that the user may not join the group, for it is in none."""
 _TOMBSTONES_STAY_S = 50.0
 """A little less than the progress topic's `delete.retention.ms`. A policy withdrawn longer ago may
 have left no trace in the log."""
@@ -160,7 +162,7 @@ class PolicyLog:
                 error, offset = message.error(), message.offset()
                 if error is None:
                     self._fold(message)
-                elif error.code() != KafkaError._PARTITION_EOF:
+                elif error.code() not in _PASSED_OVER:
                     raise KafkaException(error)
                 self._position = max(self._position, (offset or 0) + (error is None))
 

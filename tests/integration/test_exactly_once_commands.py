@@ -329,11 +329,13 @@ class SendsAtGate(Sends):
 
 
 @contextmanager
-def one_waits_for_the_other(orders: Job) -> Iterator[tuple[WorkerPool, Gate, list[Place]]]:
-    """Two members, of which one waits for a handler of the other; and the places of all records.
+def one_waits_for_the_other(
+    orders: Job,
+) -> Iterator[tuple[WorkerPool, WorkerPool, Gate, list[Place]]]:
+    """Two members, of which the second waits for a handler of the first; places of all records.
 
-    The first two are of slow keys, one in each half of the hash space: whichever half moves, a
-    running key moves.
+    The first two places are of slow keys, one in each half of the hash space: whichever half moves,
+    a running key moves.
     """
     slow = [next(k for k in keys_of(50, 50) if key_hash(k.encode()) in half) for half in HALVES]
     stuck = Gate(*slow)
@@ -345,8 +347,8 @@ def one_waits_for_the_other(orders: Job) -> Iterator[tuple[WorkerPool, Gate, lis
     try:
         with pool(stuck) as old:
             stuck.wait_for_arrival()
-            with pool(Gate()):
-                yield old, stuck, places
+            with pool(Gate()) as new:
+                yield old, new, stuck, places
                 orders.wait_for_lag(0)
     finally:
         stuck.open()
@@ -369,7 +371,7 @@ def test_what_a_stuck_member_holds_is_released_and_it_commits_nothing_of_it(
     once: MakeJob, topic: MakeTopic
 ) -> None:
     orders = once(**{"output.topics": topic(1)})
-    with one_waits_for_the_other(orders) as (old, stuck, places):
+    with one_waits_for_the_other(orders) as (old, _, stuck, places):
         slow = set(places[:2])
         eventually(lambda: handovers(orders), lambda found: len(found) == 1)
         shown = done(command(orders, "release", orders.group, "--dry-run"))
@@ -428,7 +430,7 @@ def test_a_member_that_may_not_be_put_out_keeps_what_it_holds(
     log = own_log(orders)
     rights = [("GROUP", orders.group, "DESCRIBE"), ("TOPIC", log, "READ"), ("TOPIC", log, "WRITE")]
     grant(root, orders, [READ_TOPIC, *rights])
-    with one_waits_for_the_other(orders) as (_, stuck, places):
+    with one_waits_for_the_other(orders) as (_, _, stuck, places):
         asked = ["release", orders.group, "--yes"]
         told = eventually(
             lambda: as_ann(secured, tmp_path, *asked),

@@ -1,6 +1,6 @@
 """`init` on real brokers: what it makes is enough, and so are the rights that it lists.
 
-`ann` gets these rights and no others, and does all that a group can do.
+`ann` gets these rights and no others. She does all that a group can do, and what people decide.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.errors import ExitCode
 from tests.integration.test_exactly_once import visible
+from tests.integration.test_exactly_once_commands import one_waits_for_the_other, outputs
 from tests.support import stock
 from tests.support.called import done
 from tests.support.counting import Counts
 from tests.support.job import Job
+from tests.support.pools import RefusedError
 from tests.support.rights import Right, grant
 from tests.support.stock import eventually, records_of
 from tests.support.topics import create_topic
@@ -94,6 +96,86 @@ def test_the_rights_that_init_lists_are_enough_for_all_that_a_group_does(
     again = json.loads(done(called({**as_root, **own}, *init)))
     assert [it["is_new"] for it in again["topics"]] == [False, False, False]
     assert {it["level"] for it in again["findings"]} == {"ok"}
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_the_rights_that_init_lists_are_enough_for_what_people_decide(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, guarantee: str
+) -> None:
+    job, rights = provided(secured, root, group_id, guarantee)
+    grant(root, job, rights)
+
+    def decide(command: str, *words: str) -> str:
+        return done(called(job.settings, command, job.group, *words))
+
+    with one_waits_for_the_other(job) as (_, _, stuck, places):
+        eventually(lambda: "Released." in decide("release", "--yes"))
+        eventually(lambda: set(places[:2]) & set(outputs(job)))  # of the next owner
+        stuck.open()
+    is_mended = False
+
+    def handler(record: Record) -> None:
+        if record.key == b"bad" and not is_mended:
+            raise RefusedError("no price")
+
+    (_, first), (_, second) = job.produce(["bad", "bad"])
+    with job.running(handler=handler) as pool:
+        eventually(job.parked, lambda parked: parked == [first])
+        assert "counts as done" in decide("skip", f"{job.topic}-0", str(first))
+        eventually(job.parked, lambda parked: parked == [second])
+        is_mended = True
+        assert "is tried again" in decide("retry", "--all")
+        pool.journal.wait(lambda rows: [row.offset for row in rows] == [second])
+        job.wait_for_lag(0)
+    job.wait_until_empty()
+    assert "1 of 1 partitions moved" in decide("reset", "--to", str(first))
+    assert job.run_to_end().offsets == [first, second]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_the_same_rights_are_enough_for_policies_but_for_those_that_bind_other_groups(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, guarantee: str
+) -> None:
+    """With exactly once a topic's policy lies where other groups have their progress."""
+    job, rights = provided(secured, root, group_id, guarantee)
+    grant(root, job, rights)
+
+    def policy(action: str, *words: str) -> Result:
+        return called(job.settings, "policy", action, *words)
+
+    of_group = "accept.individual.commit=false", "--group", job.group
+    of_topic = "accept.range.fetch=false", "--topic", job.topic
+    told = done(policy("set", *of_group))
+    if guarantee == "exactly_once":
+        shared = str(job.own["progress.topic"])
+        create_topic(root, shared, config={"cleanup.policy": "compact"})
+        refused = policy("set", *of_topic)
+        assert f"topic {shared}: user ann may not write" in refused.output
+        assert refused.exit_code == ExitCode.UNAUTHORIZED
+        grant(root, job, [*rights, ("TOPIC", shared, "WRITE")])
+    told += done(policy("set", *of_topic))
+    grant(root, job, rights)
+    assert done(policy("get")) == told
+
+
+def provided(
+    secured: EmbeddedBroker, root: AdminClient, group_id: str, guarantee: str
+) -> tuple[Job, list[Right]]:
+    """A job of `ann` whose records may park, its topics as `init` makes them, and its rights."""
+    own = {
+        "on.failure": "park",
+        "max.attempts": 1,
+        "progress.topic": f"{group_id}-log",
+        "progress.topic.partitions": 2,
+        "processing.guarantee": guarantee,
+        "output.topics": f"{group_id}-totals",
+    }
+    for name in (group_id, f"{group_id}-totals"):
+        create_topic(root, name)
+    as_root, as_ann = secured.client_config("root"), secured.client_config("ann")
+    job = Job(as_root, root, f"{group_id}-group", group_id, own={**as_ann, **own})
+    init = ["init", "--group", job.group, "--topics", job.topic, "--json"]
+    return job, granted(json.loads(done(called({**as_root, **own}, *init)))["rights"])
 
 
 def granted(rights: list[dict[str, Any]]) -> list[Right]:

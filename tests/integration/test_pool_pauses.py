@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from html import unescape
 from urllib.parse import urlencode
-from urllib.request import Request, urlopen
 
 import pytest
 
 from assignors import TopicPartition
 from coop_consumer import Record, WorkerPool
 from coop_consumer.errors import MisuseError
+from tests.support.forms import form_at
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, Journal
 from tests.support.pools import Gate, NotingWorker, at_once, running
@@ -75,15 +73,7 @@ def test_a_members_own_page_pauses_a_partition(job: MakeJob) -> None:
 
         def act(action: str) -> str:
             words = urlencode({"topic": its.topic, "partition": 0})
-            look = f"http://{address}/confirm/{action}/{its.group}?{words}"
-            with urlopen(look, timeout=WAIT_S) as answer:
-                shown = answer.read().decode()
-            fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', shown)
-            form = urlencode([(name, unescape(value)) for name, value in fields]).encode()
-            origin = {"Origin": f"http://{address}"}
-            asked = Request(f"http://{address}/do/{action}/{its.group}", form, origin)
-            with urlopen(asked, timeout=WAIT_S) as answer:  # noqa: S310 - it is http
-                return str(answer.read().decode())
+            return form_at(address, f"/confirm/{action}/{its.group}?{words}").send()
 
         assert "paused at this member" in act("pause")
         assert pool.pool.paused == {place}
