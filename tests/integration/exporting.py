@@ -27,10 +27,12 @@ class Exporter:
 
     Attributes:
         address: Where it answers.
+        pid: Its process.
         log: The lines that it has logged since then, so far.
     """
 
     address: str
+    pid: int
     log: list[str] = field(default_factory=list)
 
     def __call__(self) -> Samples:
@@ -69,7 +71,7 @@ def exporting(its: Job, *words: str) -> Iterator[Exporter]:
     reading = None
     try:
         assert process.stderr is not None
-        exporter = Exporter(address_in(process.stderr))
+        exporter = Exporter(address_in(process.stderr), process.pid)
         reading = threading.Thread(target=note, args=(process.stderr, exporter.log), daemon=True)
         reading.start()
         yield exporter
