@@ -125,6 +125,25 @@ class Browser:
 
     # ---- what the browser has noted ----
 
+    @property
+    def weight(self) -> int:
+        """The bytes of the page that was opened last, its files included."""
+        script = (
+            "return [...performance.getEntriesByType('navigation'), "
+            "...performance.getEntriesByType('resource')]"
+            ".filter((it) => it.initiatorType !== 'eventsource')"
+            ".reduce((sum, it) => sum + it.decodedBodySize, 0)"
+        )
+        found: int = self.js(script)
+        return found
+
+    @property
+    def paint_ms(self) -> float | None:
+        """From the request for that page to the first paint of its contents; None: none yet."""
+        script = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+        found: float | None = self.js(script)
+        return found
+
     def errors(self) -> list[str]:
         """Messages of the console since the last call, from warnings up."""
         found = self.driver.get_log("browser")  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""What the page shows in a browser test: a broker, a group of four at work, `coop-consumer web`.
+"""What the page shows in a browser test: a broker, a group at work, `coop-consumer web`.
 
-In: a folder. Out: a `Stage`: what a test does to the group, and where the page is. Three members
-share a process, the fourth has one of its own, to be killed.
+In: a folder, who is in the group. Out: a `Stage`: what a test does to the group, and where the page
+is. Members may share a process; the last one has a process of its own, to be killed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 TOPIC, GROUP = "orders", "billing"
 PARTITIONS = 3
 TOGETHER, ALONE = ("ann", "bob", "cid"), "dan"
-LOAD_KEYS = 40
-LOAD_EVERY_S = 0.02
+KEYS_A_PARTITION = 13
+RECORDS_A_SECOND = 50.0
 EVIL = b"<img src=x onerror=alert(1)>"
 NO_UTF8 = b"caf\xe9 \xff\xfe"
 _SETTINGS: Mapping[str, object] = {
@@ -78,22 +78,38 @@ class Stage:
 
 
 @contextmanager
-def staged(folder: Path, every_s: float = 0.5) -> Iterator[Stage]:
-    """A stage for the length of a block, at which `web` looks so often."""
+def staged(
+    folder: Path,
+    every_s: float = 0.5,
+    *,
+    partitions: int = PARTITIONS,
+    processes: Sequence[Sequence[str]] = (TOGETHER,),
+    records_a_second: float = RECORDS_A_SECOND,
+) -> Iterator[Stage]:
+    """A stage for the length of a block.
+
+    Args:
+        folder: For its files.
+        every_s: How often `web` looks.
+        partitions: How many the topic has.
+        processes: The members of each process, without `ALONE`.
+        records_a_second: So many come, over all partitions.
+    """
     with own_broker(config={"group.initial.rebalance.delay.ms": "0"}) as broker:
         bootstrap = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(WAIT_S)
+        admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(WAIT_S)
         with socket.create_server(("127.0.0.1", 0)) as free:
             own = f"127.0.0.1:{free.getsockname()[1]}"
         token, failing = folder / "token", folder / "failing"
         token.write_text(secrets.token_urlsafe(32))
-        with (
-            _members(bootstrap, failing, TOGETHER),
-            _members(bootstrap, failing, (ALONE,), {"ops.address": own}) as alone,
-            _load(bootstrap),
-            _web(bootstrap, token, every_s) as (web, page),
-        ):
+        with ExitStack() as stack:
+            for names in processes:
+                stack.enter_context(_members(bootstrap, failing, names))
+            address = {"ops.address": own}
+            alone = stack.enter_context(_members(bootstrap, failing, (ALONE,), address))
+            stack.enter_context(_load(bootstrap, KEYS_A_PARTITION * partitions, records_a_second))
+            web, page = stack.enter_context(_web(bootstrap, token, every_s))
             yield Stage(broker, page, web, token.read_text(), alone, f"http://{own}", failing)
 
 
@@ -122,15 +138,15 @@ def _members(
 
 
 @contextmanager
-def _load(bootstrap: str) -> Iterator[None]:
-    """Records that come all the time."""
+def _load(bootstrap: str, keys: int, records_a_second: float) -> Iterator[None]:
+    """Records that come all the time, of so many keys in turn."""
     over = threading.Event()
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 5})
 
     def write() -> None:
         number = 0
-        while not over.wait(LOAD_EVERY_S):
-            producer.produce(TOPIC, b"", f"customer-{number % LOAD_KEYS}".encode())
+        while not over.wait(1 / records_a_second):
+            producer.produce(TOPIC, b"", f"customer-{number % keys}".encode())
             producer.poll(0)
             number += 1
 

@@ -26,9 +26,11 @@ class Exporter:
 
     Attributes:
         address: Where it answers.
+        pid: Its process.
     """
 
     address: str
+    pid: int
 
     def __call__(self) -> Samples:
         """Scrape it."""
@@ -60,7 +62,7 @@ def exporting(its: Job, *words: str) -> Iterator[Exporter]:
     )
     try:
         assert process.stderr is not None
-        yield Exporter(address_in(process.stderr))
+        yield Exporter(address_in(process.stderr), process.pid)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == ExitCode.OK
     finally:
