@@ -40,7 +40,7 @@ NARROW = 320
 PLACE = TopicPartition("orders", 0)
 ERRORS: dict[str, CoopConsumerError] = {
     "missing": GroupMissingError("missing"),
-    "denied": AuthorizationError("topic orders", "read", "ann"),
+    "denied": AuthorizationError(f"topic {LONG}", "read", "ann"),
     "away": BrokerUnreachableError(f"{LONG}:9092", "timed out"),
     "unseen": TopicMissingError(LONG),
 }
@@ -68,7 +68,7 @@ def member() -> list[BaseRoute]:
     config = Config.from_dict({"bootstrap.servers": "kafka:9092", "group.id": LONG})
     glimpse = Glimpse(
         at_ms=90_000,
-        held=(HeldPartition(PLACE, (WHOLE,), 7, 900, 40, is_paused=True),),
+        held=(HeldPartition(PLACE, (WHOLE,), 7, 900, 40, is_paused=True, is_walled=True),),
         running=(RunningRecord(PLACE, 7, LONG.encode(), 1, 1_000, 1, is_given_up=True),),
         running_count=1,
         failed=(
@@ -110,7 +110,7 @@ def window() -> Iterator[Browser]:
                 "/": "No broker answers",
                 "/group/new": "Looking at group new",
                 "/group/missing": "There is no group missing",
-                "/group/denied": "User ann may not read topic orders",
+                "/group/denied": f"User ann may not read topic {LONG}",
                 "/group/away": "No broker answers",
                 "/group/unseen": "Group unseen cannot be seen",
                 "/group/elsewhere": "Group elsewhere is not shown here",
