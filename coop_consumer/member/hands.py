@@ -83,7 +83,7 @@ class Hands:
         self._fencing = threading.Lock()  # guards the next three fields
         self._to_fence: set[RunId] = set()
         self._is_fencing = False
-        self._fenced: set[RunId] = set()
+        self._fenced: set[RunId] = set()  # and told
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -177,13 +177,15 @@ class Hands:
         def told(fenced: Future[Sequence[RunId]]) -> None:
             error = fenced.exception()
             over = fenced.result() or () if error is None else ()
-            with self._fencing:  # of the others the next range that begins asks once more
-                self._fenced -= runs - set(over)
+            with self._fencing:
+                news = [run for run in over if run not in self._fenced]
+                self._fenced.update(over)
+                self._to_fence.difference_update(over)  # a read that waited asked again meanwhile
                 self._is_fencing = False
             if isinstance(error, CoopConsumerError):
                 self.inbox.tell(events.Fenced((), error))
-            elif over:
-                self.inbox.tell(events.Fenced(over))
+            elif news:
+                self.inbox.tell(events.Fenced(news))
             self.fence(())
 
         future = self.membership.fence(runs, lambda run: id_of(self.config, run))
@@ -193,7 +195,6 @@ class Hands:
         """As `fence`, but for those that were fenced before."""
         with self._fencing:
             news = set(runs) - self._fenced
-            self._fenced |= news
         self.fence(news)
 
     def _renew_reader(self) -> None:

@@ -403,3 +403,23 @@ def test_a_run_is_fenced_once_and_asked_for_again_if_nobody_could_tell(
         it.hands.perform(actions.Fence([run]))
     assert answers == []
     assert it.heard() == events.Fenced([run])
+
+
+def test_a_run_that_holds_up_a_read_meanwhile_is_told_once(table: Callable[..., Table]) -> None:
+    """A read that waits asks each 100 ms, also while its fence is under way and just after it."""
+    it, run = table(), RunId("m1", 7)
+    answers: list[Future[Any]] = []
+
+    def fence(*_: object) -> Future[Any]:
+        answers.append(Future())
+        return answers[-1]
+
+    it.seat.fence = fence
+    it.hands.fence([run])
+    it.hands.fence([run])
+    answers[0].set_result([run])
+    assert len(answers) == 1
+    it.hands.fence([run])
+    answers[1].set_result([run])
+    assert it.heard() == events.Fenced([run])
+    assert isinstance(it.heard(), events.Tick), "nothing more"
