@@ -80,10 +80,11 @@ class Hands:
             name=f"coop-fetch-{self.config.group_id}",
             figures=self._with_figures,
         )
-        self._fencing = threading.Lock()  # guards the next three fields
+        self._fencing = threading.Lock()  # guards the next four fields
         self._to_fence: set[RunId] = set()
         self._is_fencing = False
-        self._fenced: set[RunId] = set()  # and told
+        self._fenced: set[RunId] = set()
+        self._told: set[RunId] = set()  # each run counts once
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -177,10 +178,11 @@ class Hands:
         def told(fenced: Future[Sequence[RunId]]) -> None:
             error = fenced.exception()
             over = fenced.result() or () if error is None else ()
-            with self._fencing:
-                news = [run for run in over if run not in self._fenced]
-                self._fenced.update(over)
-                self._to_fence.difference_update(over)  # a read that waited asked again meanwhile
+            with self._fencing:  # of the others the next range that begins asks once more
+                self._fenced -= runs - set(over)
+                self._to_fence -= set(over)  # a read that waits has asked again meanwhile
+                news = [run for run in over if run not in self._told]
+                self._told.update(over)
                 self._is_fencing = False
             if isinstance(error, CoopConsumerError):
                 self.inbox.tell(events.Fenced((), error))
@@ -195,6 +197,7 @@ class Hands:
         """As `fence`, but for those that were fenced before."""
         with self._fencing:
             news = set(runs) - self._fenced
+            self._fenced |= news
         self.fence(news)
 
     def _renew_reader(self) -> None:
