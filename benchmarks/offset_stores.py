@@ -4,7 +4,7 @@ In: a broker. Out: rows. Memory and loads are of two shapes of a million entries
 groups of 20 topics with 50 partitions, and 50,000 groups of 20 topics with one. Commits are of one
 entry each, by 64 callers, each for a group of its own. They wait for each answer, or keep eight
 under way. Kafka's own store does the same job beside: by our client, and by a consumer of
-librdkafka a caller.
+librdkafka a caller. And callers wait where there is no store at all: so much is left for one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count, product
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from statistics import median
 
 from confluent_kafka import Consumer
@@ -46,6 +47,10 @@ SHAPES = {
 }
 CALLERS, UNDER_WAY, SECONDS = 64, 8, 2.0
 LOG_PARTITIONS = 4
+APPEND_S = 0.002
+"""So long an append of one record takes."""
+OVER: Future[OffsetConflict | None] = Future()
+"""Stands for a caller that asks no more."""
 _PARTITIONS = 16
 _LOAD_AT_ONCE = 1_000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -215,6 +220,40 @@ def by_consumers(bootstrap: str) -> float:
             consumer.close()
 
 
+def no_store(_: str) -> float:
+    """Nothing is committed: a thread sleeps for as long as an append takes, and answers all."""
+    asked: SimpleQueue[Future[OffsetConflict | None]] = SimpleQueue()
+
+    def answer() -> None:
+        left = CALLERS
+        while left:
+            taken = [asked.get()]  # its caller has just come back, and so have others
+            time.sleep(APPEND_S)
+            with suppress(Empty):
+                while True:
+                    taken.append(asked.get_nowait())
+            for it in taken:
+                left -= it is OVER
+                if it is not OVER:
+                    it.set_result(None)
+
+    def call(_: int, end_s: float) -> int:
+        for number in count():
+            if time.perf_counter() > end_s:
+                asked.put(OVER)
+                return number
+            mine: Future[OffsetConflict | None] = Future()
+            asked.put(mine)
+            mine.result()
+        raise AssertionError
+
+    with ThreadPoolExecutor(1) as server:
+        done = server.submit(answer)
+        rate = _rate(call)
+        done.result()
+    return rate
+
+
 def log_1_waiting(bootstrap: str) -> float:
     """One log partition, callers wait."""
     return over_logs(bootstrap, 1, waiting)
@@ -246,6 +285,7 @@ def kafkas_under_way(bootstrap: str) -> float:
 
 
 COMMITS: dict[str, Callable[[str], float]] = {
+    f"no store, callers wait {APPEND_S * 1_000:g} ms": no_store,
     "offsets in memory": in_memory,
     "offsets in 1 log, callers wait": log_1_waiting,
     "offsets in 1 log, 8 under way": log_1_under_way,
