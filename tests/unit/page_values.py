@@ -117,9 +117,9 @@ def partition(
     return replace(found, **changed)  # type: ignore[arg-type]
 
 
-def group(members: int, partitions: int, topic: str = "orders") -> GroupStatus:
+def group(members: int, partitions: int, topic: str = "orders", named: str = "m") -> GroupStatus:
     """A group at work that shares its partitions evenly, with nothing up."""
-    names = [f"m-{i:02}" for i in range(members)]
+    names = [f"{named}-{i:02}" for i in range(members)]
     seen: dict[str, dict[TopicPartition, tuple[KeyRange, ...]]] = {name: {} for name in names}
     shown = []
     pieces = max(members, partitions)

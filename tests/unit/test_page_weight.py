@@ -19,6 +19,8 @@ from tests.unit.test_unread_streams import OneFeed
 PAGE_BYTES_MAX = 150_000
 SAME = 8
 """So many needs of one kind are shown."""
+MEMBER = "billing-7f9c4d5b8-x2k"
+"""The beginning of a member's name, as long as that of a pod."""
 ERROR = ("ConnectionError: db-7 refused the connection; " * 20)[:600]
 
 
@@ -39,7 +41,7 @@ class FullHistory:
 
 def in_trouble() -> GroupStatus:
     """12 members on 50 partitions: as many needs as are shown, each with a text of full length."""
-    status = group(12, 50)
+    status = group(12, 50, named=MEMBER)
     names = [it.name for it in status.members]
 
     def unfinished(state: RecordState, member: str, error: str = "") -> RecordStatus:
@@ -47,8 +49,8 @@ def in_trouble() -> GroupStatus:
         return replace(found, standing=state, standing_since_ms=NOW_MS - 2_000)
 
     up = [
-        *(record(700, error=ERROR) for _ in range(SAME)),
-        *(replace(failing(700), error=ERROR) for _ in range(SAME)),
+        *(record(700, error=ERROR, member=name) for name in names[:SAME]),
+        *(replace(failing(700), error=ERROR, member=name) for name in names[:SAME]),
         *(unfinished(RecordState.HELD_BACK, name, ERROR) for name in names[:SAME]),
         *(unfinished(RecordState.RUNNING, names[-1]) for _ in range(50 - 3 * SAME)),
     ]

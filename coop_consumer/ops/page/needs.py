@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         RecordStatus,
     )
 
-NEEDS_SHOWN = 25
+NEEDS_SHOWN = 20
 """So many are shown; the rest is counted."""
 _SAME_SHOWN = 8
 """So many of one kind are shown, so that none hides the others."""
