@@ -133,7 +133,12 @@ class CommitLog:
             problem = f"name={name} is that of whoever writes snapshots"
             raise MisuseError("CommitLog.open()", problem, "Choose another name")
         log = KafkaLog(checked, tp, name)
-        if deletes := what_deletes(log.topics.settings_of(topic)):
+        try:
+            settings = log.topics.settings_of(topic)
+        except BaseException:
+            log.close()
+            raise
+        if deletes := what_deletes(settings):
             _log.warning(
                 "%s: the topic has %s. A record that is removed before a snapshot has taken it in "
                 "is lost, and without it the log cannot be opened any more. Set retention.ms=-1 "
@@ -214,7 +219,7 @@ class CommitLog:
         size = check_size(records, self._log.place)
         if check is not None:
             a_function("append()", check, "check")
-        asked = AskedAppend(records, check, size)
+        asked = AskedAppend(tuple(records), check, size)  # a caller may use its list again at once
         self._put(asked)
         return asked.answer
 
