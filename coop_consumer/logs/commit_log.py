@@ -110,7 +110,8 @@ class CommitLog:
         Args:
             config: Settings of the clients, or a dict of them; its group is not used.
             topic: An existing topic, whose retention removes nothing that no snapshot has taken
-                in. Snapshots go to `<topic>-snapshots`.
+                in. It is not compacted, unless only the last record of each key counts for the
+                state. Snapshots go to `<topic>-snapshots`.
             partition: Of the topic.
             name: Of this process; part of its transactional.id. Processes that work at the same
                 time have names of their own.
