@@ -152,12 +152,20 @@ class SingleWriter:
         try:
             with self._publisher.transaction():
                 yield
-                if self._void is not None:  # its block went on
-                    raise self._void
+                self._check_sound()
         except BaseException:
             self._end(SingleWriterState.FAILED)
             raise
         self._end(SingleWriterState.READY)
+
+    def _check_sound(self) -> None:
+        """See that the open transaction may be committed: its block may have gone on after a no.
+
+        Raises:
+            MisuseError: It is void.
+        """
+        if self._void is not None:
+            raise self._void
 
     def _check_usable(self) -> None:
         """See that it can still write.

@@ -28,6 +28,7 @@ from coop_consumer.patterns import (
     committed_records,
 )
 from coop_consumer.patterns.checkpoint import STATE_MAX_BYTES
+from coop_consumer.patterns.messages import headers_in
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.single_writers import ALL, COUNTED, Bench, Writer, position_of
@@ -154,16 +155,12 @@ def test_a_block_that_goes_on_behind_a_refused_record_is_void_nevertheless(
 
 def _go_on_behind_a_refusal(bench: Bench, writer: Writer) -> None:
     no_value: Any = 5
-    match writer:
-        case ExclusiveProducer():
-            with writer.transaction(), suppress(MisuseError):
-                writer.put(0, no_value)
-        case Checkpoint():
-            with writer.transaction(1, "state"), suppress(MisuseError):
-                writer.write(bench.output.topic, no_value)
-        case OffsetChangelog():
-            with writer.transaction(0), suppress(MisuseError):
-                writer.write(bench.output.topic, no_value)
+    arguments: dict[Any, tuple[object, ...]] = {Checkpoint: (1, "state"), OffsetChangelog: (0,)}
+    with writer.transaction(*arguments.get(type(writer), ())), suppress(MisuseError):
+        if isinstance(writer, ExclusiveProducer):
+            writer.put(0, no_value)
+        else:
+            writer.write(bench.output.topic, no_value)
 
 
 def test_a_change_that_apply_does_not_take_is_not_committed(bench: Bench) -> None:
@@ -196,7 +193,7 @@ def test_headers_of_an_output_that_waits_are_those_it_was_given(bench: Bench) ->
         headers.clear()
         pair.commit(1)
     [found] = committed_records(bench.config, bench.output, 0)
-    assert (found.headers() or [])[0] == ("unit", b"EUR")
+    assert dict(headers_in(found))["unit"] == b"EUR"
 
 
 def test_an_output_that_nobody_would_ever_see_is_refused(bench: Bench) -> None:
