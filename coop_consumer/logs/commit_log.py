@@ -164,6 +164,10 @@ class CommitLog:
             name: Of this one among those that share it.
             machine: The state, as it is without any record.
             snapshots: Where snapshots are kept; None: nowhere.
+
+        Raises:
+            MisuseError: An argument is none of these.
+            SnapshotError, StateMachineError: The state cannot be restored.
         """
         call = "CommitLog.in_memory()"
         instance(call, partition, MemoryPartition)
@@ -216,7 +220,11 @@ class CommitLog:
     def append_later(
         self, records: Sequence[NewRecord], *, check: Check | None = None
     ) -> Future[AppendAnswer]:
-        """As `append`, without waiting: the future gets what `append` returns or raises."""
+        """As `append`, without waiting: the future gets what `append` returns or raises.
+
+        Raises:
+            MisuseError, AppendTooLargeError: At once; nothing was asked for.
+        """
         size = check_size(records, self._log.place)
         if check is not None:
             a_function("append()", check, "check")
@@ -251,7 +259,17 @@ class CommitLog:
         return asked.answer
 
     def peek(self, look: Callable[[], T], *, timeout_s: float = TIMEOUT_S) -> T:
-        """Look at the state as it is. Others may have appended long since: it may be old."""
+        """Look at the state as it is. Others may have appended long since: it may be old.
+
+        Args:
+            look: Called on the log's thread, between two appends; what it returns is returned.
+            timeout_s: How long to wait.
+
+        Raises:
+            TimeoutError: There was no answer in time.
+            StateMachineError: The state is not usable any more.
+            BaseException: What `look` raises.
+        """
         a_function("peek()", look, "look")
         wait_s, asked = seconds("peek()", timeout_s), AskedLook(look, is_synced=False)
         self._put(asked)
@@ -326,7 +344,13 @@ class CommitLog:
             ) from None
 
     def close(self) -> None:
-        """Answer what was asked, and close the clients."""
+        """Answer what was asked, and close the clients. May be repeated.
+
+        It waits for that; while brokers are away, each append ends with an error after 50 s.
+
+        Raises:
+            MisuseError: The log's own thread calls it.
+        """
         if self._is_fork:
             return
         if self._thread.is_here:
