@@ -91,6 +91,8 @@ class ConditionalProducer:
     def read(self, beyond: LogToken) -> list[VisibleRecord]:
         """All visible records beyond a token, up to the last stable offset now.
 
+        What retention has removed is not among them: see `first_offset`.
+
         Raises:
             LogTokenError: It is no token of this partition, or in the future.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
@@ -214,7 +216,11 @@ class ConditionalProducer:
             return self._log.backwards(header)
 
     def first_offset(self) -> int:
-        """Of the first record that the log still has."""
+        """Of the first record that the log still has.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
         with self._used():
             return self._log.read(self._log.end()).first_offset
 
