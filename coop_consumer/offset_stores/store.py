@@ -91,6 +91,11 @@ class OffsetStore(Protocol):
 
         A partition without an entry is left out. All are of one moment after the call began.
 
+        Args:
+            group: The group's name.
+            places: The partitions.
+            timeout_s: How long to wait.
+
         Raises:
             MisuseError: For a wrong argument.
             TimeoutError: There was no answer in time.
