@@ -89,8 +89,8 @@ class Deduplicator:
 
         Raises:
             InputGoneError: Records were removed while they were read.
-            MisuseError: There is no such partition or offset, or it ends below that: it was cut off,
-                or made again.
+            MisuseError: There is no such partition or offset, or the partition ends below it: then
+                it was cut off, or made again.
             ConfigError: For a bad setting.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
