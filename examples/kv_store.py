@@ -104,9 +104,10 @@ class Server(RangeListener):
 
     def answer(self, call: str, key: str, *given: Any) -> tuple[str, Any]:
         """Do what a client asks."""
-        if shard_of(key) not in self.shards:
+        led = self.shards.get(shard_of(key))  # once: it may be revoked meanwhile
+        if led is None:
             return "elsewhere", None
-        log, table = self.shards[shard_of(key)]
+        log, table = led
         if call == "get":
             ask = log.peek if self.options.stale else log.read
             return "done", ask(lambda: table.values.get(key))

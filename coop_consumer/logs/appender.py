@@ -141,7 +141,7 @@ class Appender:
         # Ours come first, so that none of the caller's is taken for them.
         first = ((APPEND_HEADER, append_id), (ID_HEADER, log.writer.encode()), *headers)
         records = [NewRecord(key, value, first), *rest]
-        log.final = self._trouble = None
+        log.final, log.why, self._trouble = None, "", None
         began_s = monotonic()
         rule.begin(expected, len(records), append_id)
         try:
@@ -204,7 +204,8 @@ class Appender:
     def _ended(self, append_id: bytes, took_s: float) -> AppendEnd:
         log, rule = self._log, self._rule
         assert rule.end is not None, "the append has not ended"
-        why = str(self._trouble or log.why or f"others append all the time, for {took_s:.0f} s")
+        late = f"it was not made within {took_s:.1f} s: others append, or brokers are slow"
+        why = str(self._trouble or log.why or late)
         match rule.end:
             case AppendEnd.IN_DOUBT:
                 raise AppendInDoubtError(*log.place, append_id, why)

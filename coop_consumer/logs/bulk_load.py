@@ -79,7 +79,7 @@ def bulk_load(
     else:
         # Asked for behind the search: what was removed during the search counts, too.
         count = _begin_of(target, begin) if target.first_offset() > 0 else 0
-        next(islice(waiting, count, count), None)
+        _pass_over(waiting, count)
     before, number = count, count
     while batch := _batch(waiting):
         tagged = [_tagged(it, number + i, target.name) for i, it in enumerate(batch)]
@@ -126,10 +126,24 @@ def _begin_of(target: LoadTarget, begin: int | None) -> int:
     )
 
 
+def _pass_over(waiting: Iterator[NewRecord], count: int) -> None:
+    """Leave out the records before the one at which the caller has said to go on."""
+    passed = sum(1 for _ in islice(waiting, count))
+    if passed < count:
+        raise MisuseError(
+            "bulk_load()",
+            f"begin={count}, and the load has {passed} records",
+            "Give all of its records, also those before begin",
+            "Nothing was appended",
+        )
+
+
 def _check_same(
     target: LoadTarget, passed: list[NewRecord], count: int, last: VisibleRecord
 ) -> None:
     """Records that are in the log are passed over; the last of them must be the same."""
+    if passed:
+        size_of(passed[0])
     if not passed or (passed[0].key, passed[0].value) != (last.key, last.value):
         topic, partition = target.place
         raise MisuseError(

@@ -110,7 +110,8 @@ class CommitLog:
         Args:
             config: Settings of the clients, or a dict of them; its group is not used.
             topic: An existing topic, whose retention removes nothing that no snapshot has taken
-                in. Snapshots go to `<topic>-snapshots`.
+                in. It is not compacted, unless only the last record of each key counts for the
+                state. Snapshots go to `<topic>-snapshots`.
             partition: Of the topic.
             name: Of this process; part of its transactional.id. Processes that work at the same
                 time have names of their own.
@@ -133,7 +134,12 @@ class CommitLog:
             problem = f"name={name} is that of whoever writes snapshots"
             raise MisuseError("CommitLog.open()", problem, "Choose another name")
         log = KafkaLog(checked, tp, name)
-        if deletes := what_deletes(log.topics.settings_of(topic)):
+        try:
+            settings = log.topics.settings_of(topic)
+        except BaseException:
+            log.close()
+            raise
+        if deletes := what_deletes(settings):
             _log.warning(
                 "%s: the topic has %s. A record that is removed before a snapshot has taken it in "
                 "is lost, and without it the log cannot be opened any more. Set retention.ms=-1 "
@@ -158,6 +164,10 @@ class CommitLog:
             name: Of this one among those that share it.
             machine: The state, as it is without any record.
             snapshots: Where snapshots are kept; None: nowhere.
+
+        Raises:
+            MisuseError: An argument is none of these.
+            SnapshotError, StateMachineError: The state cannot be restored.
         """
         call = "CommitLog.in_memory()"
         instance(call, partition, MemoryPartition)
@@ -210,11 +220,15 @@ class CommitLog:
     def append_later(
         self, records: Sequence[NewRecord], *, check: Check | None = None
     ) -> Future[AppendAnswer]:
-        """As `append`, without waiting: the future gets what `append` returns or raises."""
+        """As `append`, without waiting: the future gets what `append` returns or raises.
+
+        Raises:
+            MisuseError, AppendTooLargeError: At once; nothing was asked for.
+        """
         size = check_size(records, self._log.place)
         if check is not None:
             a_function("append()", check, "check")
-        asked = AskedAppend(records, check, size)
+        asked = AskedAppend(tuple(records), check, size)  # a caller may use its list again at once
         self._put(asked)
         return asked.answer
 
@@ -245,7 +259,17 @@ class CommitLog:
         return asked.answer
 
     def peek(self, look: Callable[[], T], *, timeout_s: float = TIMEOUT_S) -> T:
-        """Look at the state as it is. Others may have appended long since: it may be old."""
+        """Look at the state as it is. Others may have appended long since: it may be old.
+
+        Args:
+            look: Called on the log's thread, between two appends; what it returns is returned.
+            timeout_s: How long to wait.
+
+        Raises:
+            TimeoutError: There was no answer in time.
+            StateMachineError: The state is not usable any more.
+            BaseException: What `look` raises.
+        """
         a_function("peek()", look, "look")
         wait_s, asked = seconds("peek()", timeout_s), AskedLook(look, is_synced=False)
         self._put(asked)
@@ -320,7 +344,13 @@ class CommitLog:
             ) from None
 
     def close(self) -> None:
-        """Answer what was asked, and close the clients."""
+        """Answer what was asked, and close the clients. May be repeated.
+
+        It waits for that; while brokers are away, each append ends with an error after 50 s.
+
+        Raises:
+            MisuseError: The log's own thread calls it.
+        """
         if self._is_fork:
             return
         if self._thread.is_here:

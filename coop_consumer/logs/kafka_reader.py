@@ -174,8 +174,9 @@ class CommittedReader:
         while records and records[-1].offset >= stable_end:
             records.pop()
         position = min(position, stable_end)
-        self._position = position
+        # In this order: whoever is interrupted between the two, and asks again, gets all of it.
         self._last_visible = records[-1].offset if records else beyond
+        self._position = position
         end = max(self.end(), position)
         append_id = tags[0] if tags else b""
         return StableRead(records, position, stable_end, end, first, append_id)

@@ -8,7 +8,9 @@ is: a transaction is committed only if its records lie exactly behind all that w
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from assignors import TopicPartition
@@ -16,7 +18,7 @@ from coop_consumer import forks
 from coop_consumer.arguments import instance, seconds, whole
 from coop_consumer.config import Config, Settings
 from coop_consumer.config.setting import shown
-from coop_consumer.errors import LogTokenError, MisuseError
+from coop_consumer.errors import CoopConsumerError, LogTokenError, MisuseError
 from coop_consumer.logs.appender import TIMEOUT_S, Appender, check_size, new_append_id
 from coop_consumer.logs.bulk_load import BulkLoaded, bulk_load
 from coop_consumer.logs.conditional import AppendEnd
@@ -32,7 +34,7 @@ from coop_consumer.logs.records import (
 
 
 class ConditionalProducer:
-    """Check-and-set on one partition.
+    """Check-and-set on one partition. One thread at a time calls it.
 
     ```python
     with ConditionalProducer({"bootstrap.servers": "b:9092"}, "orders", 0, "importer") as producer:
@@ -64,12 +66,13 @@ class ConditionalProducer:
         self._log = KafkaLog(config_of(config, name), tp, name)
         self._appender = Appender(self._log)
         self._is_fork = self._is_closed = False
+        self._in_use = threading.RLock()  # nobody waits for it
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
         """Refuse calls in a forked child: the clients belong to its parent."""
         forks.keep(self._log, self._appender)
-        self._is_fork = True
+        self._is_fork, self._in_use = True, threading.RLock()
         shut = forks.Shut("this call", f"conditional producer {self.name}")
         self._log, self._appender = shut, shut  # type: ignore[assignment]
 
@@ -81,24 +84,29 @@ class ConditionalProducer:
         Raises:
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
-        self._check_open()
-        token, _ = self._log.backwards("")
-        return token.at(max(token.offset, self._appender.appended))
+        with self._used():
+            token, _ = self._log.backwards("")
+            return token.at(max(token.offset, self._appender.appended))
 
     def read(self, beyond: LogToken) -> list[VisibleRecord]:
         """All visible records beyond a token, up to the last stable offset now.
 
+        What retention has removed is not among them: see `first_offset`.
+
         Raises:
-            LogTokenError: It is no token of this partition.
+            LogTokenError: It is no token of this partition, or in the future.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         offset, found = self._checked(beyond).offset, list[VisibleRecord]()
-        while True:
-            seen = self._log.read(offset)
-            found += seen.records
-            if seen.is_complete:
-                return found
-            offset = found[-1].offset if found else offset
+        with self._used():
+            while True:
+                seen = self._log.read(offset)
+                found += seen.records
+                if offset >= seen.end:
+                    raise self._ahead(offset, seen.end)
+                if seen.is_complete:
+                    return found
+                offset = found[-1].offset if found else offset
 
     def append(
         self,
@@ -145,14 +153,14 @@ class ConditionalProducer:
         if wait_s is None:
             raise MisuseError("append()", "timeout_s is None", "Give a number of seconds")
         offset = self._checked(expected).offset
-        end = self._appender.append(records, offset, append_id or new_append_id(), timeout_s=wait_s)
-        if end is AppendEnd.APPENDED:
-            return expected.at(self._appender.appended)
-        if end is AppendEnd.CONFLICT:
-            return Conflict(expected, expected.at(self._appender.found))
-        self._log.check_topic()
-        problem = f"names offset {offset}, and the log ends at {self._log.end()}"
-        raise LogTokenError(*self.place, problem)
+        with self._used():
+            appender = self._appender
+            end = appender.append(records, offset, append_id or new_append_id(), timeout_s=wait_s)
+            if end is AppendEnd.APPENDED:
+                return expected.at(appender.appended)
+            if end is AppendEnd.CONFLICT:
+                return Conflict(expected, expected.at(appender.found))
+            raise self._ahead(offset, self._log.end())
 
     def bulk_load(self, records: Iterable[NewRecord], *, begin: int | None = None) -> BulkLoaded:
         """Append a long list of records, each once, however often the loader starts again.
@@ -177,8 +185,9 @@ class ConditionalProducer:
             )
         if begin is not None and whole("bulk_load()", begin, "number of a record") < 0:
             raise MisuseError("bulk_load()", f"begin={begin}", "Give a number of 0 or above")
-        self._check_kept()
-        return bulk_load(self, records, begin)
+        with self._used():
+            self._check_kept()
+            return bulk_load(self, records, begin)
 
     def _check_kept(self) -> None:
         """See that the topic keeps the last record of a load; trust it if nothing is told."""
@@ -192,16 +201,48 @@ class ConditionalProducer:
             )
 
     def take_over(self) -> None:
-        """End what a predecessor of the name has open, or wait until it is committed."""
-        self._appender.take_over()
+        """End what a predecessor of the name has open, or wait until it is committed.
+
+        Raises:
+            NoTransactionsError, AuthorizationError, ConfigError: As they say.
+            AppendAbortedError: Brokers do not answer.
+        """
+        with self._used():
+            self._appender.take_over()
 
     def last_tagged(self, header: str) -> tuple[LogToken, Iterator[TaggedRecord]]:
         """The token now, and visible records from the last one backwards, with a header each."""
-        return self._log.backwards(header)
+        with self._used():
+            return self._log.backwards(header)
 
     def first_offset(self) -> int:
-        """Of the first record that the log still has."""
-        return self._log.read(self._log.end()).first_offset
+        """Of the first record that the log still has.
+
+        Raises:
+            TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
+        """
+        with self._used():
+            return self._log.read(self._log.end()).first_offset
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """See that it is open, and that no other thread is in a call: its clients serve one."""
+        self._check_open()
+        if not self._in_use.acquire(blocking=False):
+            raise MisuseError(
+                f"conditional producer {self.name}",
+                "another thread is in a call of it",
+                "Make one for each thread, with names of their own",
+            )
+        try:
+            yield
+        finally:
+            self._in_use.release()
+
+    def _ahead(self, offset: int, end: int) -> CoopConsumerError:
+        """The error of a token that names an offset beyond the end."""
+        self._log.check_topic()
+        return LogTokenError(*self.place, f"names offset {offset}, and the log ends at {end}")
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -214,7 +255,9 @@ class ConditionalProducer:
         empty = self._log.empty()
         if token.topic_id != empty.topic_id:
             self._log.check_topic()
-            problem = f"is of another topic (its id is {token.topic_id.hex()})"
+            given: object = token.topic_id
+            told = given.hex() if isinstance(given, bytes) else shown(given)
+            problem = f"is of another topic (its id is {told})"
         elif token.partition != empty.partition:
             problem = f"is of partition {token.partition}"
         elif token.offset < -1:
@@ -225,8 +268,10 @@ class ConditionalProducer:
 
     def close(self) -> None:
         """Close the clients."""
-        self._is_closed = True
-        if not self._is_fork:
+        if self._is_fork or self._is_closed:
+            return
+        with self._used():
+            self._is_closed = True
             self._log.close()
 
     def __enter__(self) -> Self:

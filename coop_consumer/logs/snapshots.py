@@ -121,11 +121,11 @@ def snapshot_of(records: Mapping[bytes, bytes]) -> KeptSnapshot | BrokenSnapshot
         token = LogToken.decode(vouch[_HEAD.size + _DIGEST_BYTES :])
     except (struct.error, ValueError):
         return BrokenSnapshot("is vouched for by a record that is none of this library")
-    parts = [records.get(_PART_KEY % number) for number in range(count)]
-    missing = [number for number, it in enumerate(parts) if it is None]
-    if missing:
-        return BrokenSnapshot(f"lacks {len(missing)} of its {count} parts, such as {missing[0]}")
-    found = [it for it in parts if it is not None]
+    known = {number for number in _numbers_of_parts(records) if number < count}
+    if missing := count - len(known):  # a damaged record may count billions
+        first = next(number for number in range(count) if number not in known)
+        return BrokenSnapshot(f"lacks {missing} of its {count} parts, such as {first}")
+    found = [records[_PART_KEY % number] for number in range(count)]
     seen = sha256()
     for it in found:
         seen.update(len(it).to_bytes(8, "big"))
@@ -163,9 +163,15 @@ def refuse_newer(name: str, partition: int, records: Mapping[bytes, bytes]) -> N
 
 def parts_in(records: Iterable[bytes]) -> int:
     """How many parts the keys of a snapshot topic name."""
+    return max((number + 1 for number in _numbers_of_parts(records)), default=0)
+
+
+def _numbers_of_parts(records: Iterable[bytes]) -> Iterator[int]:
     prefix = _PART_KEY.partition(b"%")[0]
-    numbers = (it.removeprefix(prefix) for it in records if it.startswith(prefix))
-    return max((int(it) + 1 for it in numbers if it.isdigit()), default=0)
+    for key in records:
+        number = key.removeprefix(prefix)
+        if number != key and number.isdigit() and _PART_KEY % int(number) == key:
+            yield int(number)
 
 
 class MemorySnapshots:

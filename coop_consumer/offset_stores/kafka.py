@@ -8,6 +8,7 @@ but of its partitions a coordinator may refuse some and store the others.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -40,12 +41,17 @@ class KafkaOffsetStore(store.OffsetStore):
     def __init__(self, config: Config | Settings | Mapping[str, object]) -> None:
         self._offsets: Any = GroupOffsets(config_of(config, _NO_GROUP))
         self._is_closed = False
+        self._answering = threading.local()  # `is_here`: on the client's thread, in a callback
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
         """Refuse calls in a forked child: thread and connections are its parent's."""
         forks.keep(self._offsets)
         self._offsets = forks.Shut("this call", "an offset store")
+
+    def _check_thread(self, call: str) -> None:
+        if getattr(self._answering, "is_here", False):
+            raise store.waits_for_itself(call)
 
     def _check_open(self, call: str) -> None:
         if self._is_closed:
@@ -80,10 +86,14 @@ class KafkaOffsetStore(store.OffsetStore):
             error = asked.exception()
             if not answer.set_running_or_notify_cancel():
                 return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(None)
+            self._answering.is_here = True
+            try:
+                if error is not None:
+                    answer.set_exception(error)
+                else:
+                    answer.set_result(None)
+            finally:
+                self._answering.is_here = False
 
         asked.add_done_callback(told)
         return answer
@@ -99,6 +109,7 @@ class KafkaOffsetStore(store.OffsetStore):
         wanted = store.checked_places(group, places)
         wait_s = seconds("fetch()", timeout_s)
         self._check_open("fetch()")
+        self._check_thread("fetch()")
         answer = self._offsets.committed(group, wanted)
         found = store.waited(answer, wait_s, f"fetch of group {group}", "Ask again")
         return {tp: OffsetEntry(it.offset, it.metadata) for tp, it in found.items()}
@@ -106,6 +117,7 @@ class KafkaOffsetStore(store.OffsetStore):
     def close(self) -> None:
         """See `OffsetStore`."""
         if not self._is_closed and not isinstance(self._offsets, forks.Shut):
+            self._check_thread("close()")
             self._is_closed = True
             self._offsets.close()
 

@@ -65,6 +65,7 @@ class OffsetStore(Protocol):
             CoopConsumerError: As it says.
         """
         wait_s = seconds("commit()", timeout_s)
+        self._check_thread("commit()")
         answer = self.commit_later(group, entries, expected)
         return waited(
             answer, wait_s, f"commit of group {group}", "It may still be made: fetch tells"
@@ -78,7 +79,9 @@ class OffsetStore(Protocol):
     ) -> Future[OffsetConflict | None]:
         """The same without waiting: the future has the answer, or the error.
 
-        A wrong argument is raised by the call itself. `asyncio.wrap_future` awaits the answer.
+        A wrong argument is raised by the call itself. `asyncio.wrap_future` awaits the answer. A
+        callback of the future (`add_done_callback`) may call `commit_later`, but nothing that
+        waits.
         """
 
     def fetch(
@@ -88,11 +91,24 @@ class OffsetStore(Protocol):
 
         A partition without an entry is left out. All are of one moment after the call began.
 
+        Args:
+            group: The group's name.
+            places: The partitions.
+            timeout_s: How long to wait.
+
         Raises:
             MisuseError: For a wrong argument.
             TimeoutError: There was no answer in time.
             CoopConsumerError: As it says.
         """
+
+    def _check_thread(self, call: str) -> None:
+        """See that the caller is not the thread that would answer it, as in a future's callback.
+
+        Raises:
+            MisuseError: It is.
+        """
+        del call
 
     def close(self) -> None:
         """End; what was not answered ends with an error. May be repeated."""
@@ -166,6 +182,16 @@ def full(error: ValueError) -> MisuseError:
     """A store has no room for another name."""
     remedy = "Spread the groups over the log partitions of more topics"
     return MisuseError("commit()", str(error), remedy, "Nothing was committed")
+
+
+def waits_for_itself(call: str) -> MisuseError:
+    """A callback of a future waits for the thread that runs it."""
+    return MisuseError(
+        call,
+        "a callback of a future calls it, on the store's thread, which would wait for itself",
+        "Call commit_later there, or hand over to a thread of your own",
+        "Nothing was done",
+    )
 
 
 def closed(call: str) -> MisuseError:

@@ -163,6 +163,7 @@ _OTHER_NAME = (
     "To accept that, give another name (name=, --name): it begins at the first record that is "
     "there, and copies none again"
 )
+_NOT_COPIED = "This record and what follows in its partition is not copied; what was copied stays"
 _OTHER_HEADERS = "Name the right headers (identity=, --identity)"
 _remembered: dict[tuple[str, int, tuple[str, ...]], tuple[int, Seen]] = {}
 """The identities that this process has seen in a target's partition, and up to which offset."""
@@ -239,7 +240,7 @@ def _is_new(order: CleaningOrder, seen: Seen, message: Any, where: str) -> bool:
         found = identity_of(headers_in(message), order.identity)
     except ValueError as error:
         raise MisuseError(
-            f"cleaning {order.source}", f"{where}: {error}", _OTHER_HEADERS
+            f"cleaning {order.source}", f"{where}: {error}", _OTHER_HEADERS, _NOT_COPIED
         ) from error
     if found is not None:
         return seen.add(*found)
@@ -250,6 +251,7 @@ def _is_new(order: CleaningOrder, seen: Seen, message: Any, where: str) -> bool:
         f"{where} has not the headers {', '.join(order.identity)}",
         f"{_OTHER_HEADERS}, or have records without them copied "
         '(unidentified="copy", --unidentified copy)',
+        _NOT_COPIED,
     )
 
 

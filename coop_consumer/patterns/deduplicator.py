@@ -89,14 +89,16 @@ class Deduplicator:
 
         Raises:
             InputGoneError: Records were removed while they were read.
-            MisuseError: There is no such partition, or it ends below the offset: it was cut off,
-                or made again.
+            MisuseError: There is no such partition or offset, or the partition ends below it: then
+                it was cut off, or made again.
             ConfigError: For a bad setting.
             TopicMissingError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         call = "Deduplicator.catch_up()"
         parsed, topics = reader_of(call, config, place)
         offset = checked_number(call, offset, "offset")
+        if offset < 0:
+            raise MisuseError(call, f"offset {offset} is negative", "Begin at 0")
         if look_back is not None and checked_number(call, look_back, "number of records") < 0:
             raise MisuseError(call, f"look_back={look_back} is negative", "Give 0 or more")
         low, end = offset_of(topics, place, EARLIEST), offset_of(topics, place, LATEST)

@@ -101,6 +101,7 @@ class MergeLog(SingleWriter):
         self._orders: deque[tuple[int, Order]] = deque()
         self._held: HeldRecords[Message] = HeldRecords()
         self._is_awaited = False  # whether an order of ours is not readable yet
+        self._is_broken = False  # whether a call has ended with an error
         try:
             position, begin = self._begin(position)
             self._tail = Tail(self._config, name, {**begin, merge_log: position})
@@ -147,12 +148,25 @@ class MergeLog(SingleWriter):
             PublisherFencedError: Another one of this name has begun.
             LogConflictError: An input has not the records any more whose order is recorded.
             InputGoneError: Records were removed before they were read.
+            MisuseError: It is closed, or a call before this one has ended with an error.
             CoopConsumerError: Kafka refuses; a new object goes on at the last commit.
         """
         if self._state is SingleWriterState.CLOSED:
             raise MisuseError(f"MergeLog {self.name}", "it is closed", "Make a new MergeLog")
+        if self._is_broken:
+            raise MisuseError(
+                f"MergeLog {self.name}",
+                "a call of it has ended with an error, so records that it had read may be missing",
+                "Make a new MergeLog at the position that was committed last",
+            )
         wait_s = arguments.seconds(f"{self.name}: next_batch()", timeout_s)
-        until_s = inf if wait_s is None else monotonic() + wait_s
+        try:
+            return self._next_batch(inf if wait_s is None else monotonic() + wait_s)
+        except BaseException:  # also Ctrl-C: what the Consumer has just returned is gone with it
+            self._is_broken = True
+            raise
+
+    def _next_batch(self, until_s: float) -> MergedBatch | None:
         while True:
             if self._orders:
                 batch = self._taken(*self._orders[0])

@@ -212,9 +212,21 @@ class OffsetChangelog(WithOutputs, Generic[State]):
         Raises:
             MisuseError: No transaction is open, or no change can have this key or value.
             CoopConsumerError: This change or one before it is refused.
+            BaseException: What `apply` raises; the transaction is void then.
         """
         self._append(checked_key(self.name, key), checked_value(self.name, value))
-        self._apply(self.state, key, value)
+        try:
+            self._apply(self.state, key, value)
+        except BaseException as error:
+            # Each restore would raise it again.
+            self._void = MisuseError(
+                f"{self.name}: change()",
+                f"apply raised {type(error).__name__}: {error}",
+                "Check a change before it is made, and let apply take it; make a new "
+                "OffsetChangelog, which restores what was committed",
+                "The transaction is void",
+            )
+            raise
 
     def _append(self, key: bytes, value: bytes | None) -> None:
         self._check_open("change()")

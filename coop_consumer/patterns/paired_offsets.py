@@ -13,7 +13,7 @@ transactional.id `name`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from assignors import TopicPartition
 from coop_consumer.config import Settings
@@ -118,11 +118,18 @@ class PairedOffsets(SingleWriter):
         """Add an output of the input at hand, or drop it, if it is there already. O(1).
 
         It is kept in memory until the next `publish` or `commit`. 0 ms: the time is now.
+
+        Raises:
+            MisuseError: It is closed, or a transaction before has failed: nobody would ever see
+                the output.
         """
+        self._check_usable()
         self.outputs += 1
         if self.drop:
             self.drop -= 1
             return
+        with suppress(TypeError):  # what are no headers is told by what writes them
+            headers = tuple(headers)  # a caller may use its list again
         self._unsent.append((value, key, headers, timestamp_ms))
 
     def publish(self) -> None:

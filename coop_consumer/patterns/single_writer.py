@@ -138,28 +138,44 @@ class SingleWriter:
             self._check_settings(place, self._topics.settings_of(place.topic))
             self._config = for_batches_of(self._config, self._topics, place.topic)
         self._state = SingleWriterState.READY
+        self._void: MisuseError | None = None  # why the open transaction must not be committed
         # From here on earlier writers of the name can commit nothing more: what is read is final.
         self._publisher = Publisher(self._config, name, patience_s=_SERVED_WITHIN_S)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if self._state is not SingleWriterState.READY:
-            is_open = self._state is SingleWriterState.OPEN
-            raise MisuseError(
-                f"{self._kind} {self.name}",
-                self._state.value,
-                "End its block first, on one thread"
-                if is_open
-                else f"Make a new {self._kind}: it finds out what was committed",
-            )
-        self._state = SingleWriterState.OPEN
+        if self._state is SingleWriterState.OPEN:
+            remedy = "End its block first, on one thread"
+            raise MisuseError(f"{self._kind} {self.name}", self._state.value, remedy)
+        self._check_usable()
+        self._state, self._void = SingleWriterState.OPEN, None
         try:
             with self._publisher.transaction():
                 yield
+                self._check_sound()
         except BaseException:
             self._end(SingleWriterState.FAILED)
             raise
         self._end(SingleWriterState.READY)
+
+    def _check_sound(self) -> None:
+        """See that the open transaction may be committed: its block may have gone on after a no.
+
+        Raises:
+            MisuseError: It is void.
+        """
+        if self._void is not None:
+            raise self._void
+
+    def _check_usable(self) -> None:
+        """See that it can still write.
+
+        Raises:
+            MisuseError: It is closed, or has failed.
+        """
+        if self._state in (SingleWriterState.FAILED, SingleWriterState.CLOSED):
+            remedy = f"Make a new {self._kind}: it finds out what was committed"
+            raise MisuseError(f"{self._kind} {self.name}", self._state.value, remedy)
 
     def _end(self, state: SingleWriterState) -> None:
         """A transaction has ended; its block may have closed the writer."""
@@ -208,13 +224,14 @@ class SingleWriter:
                 timestamp_ms=timestamp_ms,
             )
         except (TypeError, ValueError, OverflowError) as error:
-            raise MisuseError(
+            self._void = MisuseError(
                 f"{self.name}: {call}",
                 f"no record can be made of its arguments: {error}",
                 "Give keys and values as bytes or None, headers as a list of (name, bytes), and "
                 "the time in whole ms",
                 "The transaction is void",
-            ) from error
+            )
+            raise self._void from error
 
     def _look_up(self, topic: str, *, is_read: bool, is_written: bool) -> TopicFacts:
         """A topic's facts.

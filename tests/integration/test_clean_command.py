@@ -222,6 +222,7 @@ def test_what_cannot_be_cleaned_is_refused_with_the_option_that_helps(
     assert told.exit_code == ExitCode.USAGE
     assert f"{source}-0 offset 0 has not the headers source.partition, source.offset" in told.stderr
     assert "--unidentified copy" in told.stderr
+    assert "what was copied stays" in told.stderr
     assert rows(clean(bootstrap, source, target, "--unidentified", "copy")) == [(0, 1, 1, 0)]
     told = clean(bootstrap, source, target, "--identity", ",")
     assert told.exit_code == ExitCode.USAGE

@@ -382,13 +382,70 @@ def test_a_token_that_does_not_fit_is_refused(producer: Make, bootstrap: str, na
     assert isinstance(token, LogToken)
     for wrong, problem in (
         (LogToken(bytes(16), 0, 0), "is of another topic"),
+        (LogToken("an id", 0, 0), "is of another topic .its id is an id"),  # type: ignore[arg-type]
         (LogToken(token.topic_id, 1, 0), "is of partition 1"),
         (token.at(-2), "names offset -2"),
         (token.at(1_000), r"names offset 1000, and the log ends at [12]\."),  # 2 with the marker
     ):
         with pytest.raises(LogTokenError, match=problem):
             writer.append(some("2"), wrong)
+        with pytest.raises(LogTokenError, match=problem):
+            writer.read(wrong)
     assert values(bootstrap, name) == [b"1"]
+
+
+def test_one_thread_at_a_time_calls_a_producer(
+    producer: Make, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the reads of two threads would mix, and an append would end in an AssertionError."""
+    writer = producer("a")
+    token = writer.token()
+    real, refused = KafkaLog.commit, list[str]()
+
+    def commit(log: KafkaLog) -> Said:
+        def others() -> None:
+            for call in (
+                writer.token,
+                writer.take_over,
+                writer.first_offset,
+                writer.close,
+                lambda: writer.read(token),
+                lambda: writer.append(some("2"), token),
+                lambda: writer.bulk_load(some("2")),
+                lambda: writer.last_tagged(""),
+            ):
+                try:
+                    call()
+                except MisuseError as error:
+                    refused.append(error.problem)
+
+        other = threading.Thread(target=others)
+        other.start()
+        other.join(WAIT_S)
+        return real(log)
+
+    monkeypatch.setattr(KafkaLog, "commit", commit)
+    assert writer.append(some("1"), token) == token.at(0)
+    assert refused == ["another thread is in a call of it"] * 8
+    assert values(bootstrap, name) == [b"1"]
+
+
+def test_a_closed_producer_makes_no_new_clients(producer: Make) -> None:
+    writer = producer("a")
+    token = writer.token()
+    writer.close()
+    writer.close()
+    for call in (
+        writer.token,
+        writer.take_over,
+        writer.first_offset,
+        lambda: writer.read(token),
+        lambda: writer.append(some("1"), token),
+        lambda: writer.bulk_load(some("1")),
+        lambda: writer.last_tagged(""),
+    ):
+        with pytest.raises(MisuseError, match="producer a: it is closed"):
+            call()
 
 
 def test_a_partition_or_a_topic_that_is_missing_is_told(producer: Make, name: str) -> None:

@@ -98,6 +98,8 @@ def test_a_partition_or_an_offset_that_is_not_there_is_named_at_once(
         Deduplicator().catch_up(config, missing, 5)
     with pytest.raises(MisuseError, match="above the end"):
         Deduplicator().catch_up(config, place, 10**6)
+    with pytest.raises(MisuseError, match="offset -1 is negative"):
+        Deduplicator().catch_up(config, place, -1)
 
 
 def test_records_that_are_gone_are_passed_over_on_request(

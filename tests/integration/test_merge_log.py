@@ -198,6 +198,30 @@ def test_an_input_that_the_next_order_waits_for_is_not_paused(
         assert values(merging.batches(merge, 60)) == wanted
 
 
+def test_who_goes_on_behind_an_interrupt_is_refused_as_records_may_be_missing(
+    merging: Merging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An order without them would be a sound one: inputs may have holes."""
+    merging.feed(0, "a", "b")
+    with merging.merge() as merge:
+        real = merge._tail.messages
+
+        def messages(timeout_s: float) -> list[Any]:
+            if real(timeout_s):
+                raise KeyboardInterrupt
+            return []
+
+        with monkeypatch.context() as patch:
+            patch.setattr(merge._tail, "messages", messages)
+            with pytest.raises(KeyboardInterrupt):
+                merge.next_batch(WAIT_S)
+        merging.feed(0, "c")
+        with pytest.raises(MisuseError, match="Make a new MergeLog at the position"):
+            merge.next_batch(WAIT_S)
+    with merging.merge() as merge:
+        assert values(merging.batches(merge, 3)) == ["a", "b", "c"]
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_is_refused_and_its_parent_goes_on(merging: Merging) -> None:
     merging.feed(0, "a")

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from assignors import TopicPartition
 from coop_consumer.errors import ExitCode, NoTransactionsError
 from coop_consumer.kafka import publish, transaction_calls, transaction_check
-from coop_consumer.logs import ConditionalProducer, NewRecord
+from coop_consumer.logs import CommitLog, ConditionalProducer, NewRecord
 from coop_consumer.logs import appender as appending
+from coop_consumer.offset_stores import LogOffsetStore, OffsetEntry
 from coop_consumer.patterns import single_writer
 from tests.integration.test_exactly_once import ONCE
 from tests.support.brokers import own_broker
 from tests.support.job import Job
 from tests.support.pools import Pool
+from tests.support.registers import Registers, put
 from tests.support.single_writers import ALL, FOREVER, Bench
 from tests.support.stock import described
 from tests.support.topics import create_topic
@@ -57,6 +60,24 @@ def test_a_conditional_append_names_them(
         pytest.raises(NoTransactionsError, match=SETTING),
     ):
         producer.append([NewRecord(None, b"1")], producer.token())
+
+
+def test_a_commit_log_and_an_offset_store_name_them(
+    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(AdminClient(client), group_id)
+    monkeypatch.setattr(appending, "_SERVED_WITHIN_S", 1.0)  # not 30 s
+    monkeypatch.setattr(transaction_calls, "CALL_S", 1.0)  # not 10 s
+    with (
+        CommitLog.open(client, group_id, 0, "a", Registers()) as log,
+        pytest.raises(NoTransactionsError, match=SETTING),
+    ):
+        log.append([put("x", 1)])
+    with (
+        LogOffsetStore(client, group_id, "b") as store,
+        pytest.raises(NoTransactionsError, match=SETTING),
+    ):
+        store.commit("billing", {TopicPartition("orders", 0): OffsetEntry(1)})
 
 
 def test_each_pattern_names_them(

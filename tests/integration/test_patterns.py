@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -26,6 +28,7 @@ from coop_consumer.patterns import (
     committed_records,
 )
 from coop_consumer.patterns.checkpoint import STATE_MAX_BYTES
+from coop_consumer.patterns.messages import headers_in
 from tests.support.brokers import MakeTopic
 from tests.support.journal import WAIT_S
 from tests.support.single_writers import ALL, COUNTED, Bench, Writer, position_of
@@ -131,6 +134,79 @@ def _fail_within(bench: Bench, writer: Writer) -> None:
             with writer.transaction(1):
                 writer.change(b"key", b"void")
                 1 / 0  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", [ExclusiveProducer, Checkpoint, OffsetChangelog])
+def test_a_block_that_goes_on_behind_a_refused_record_is_void_nevertheless(
+    bench: Bench, kind: type[Writer]
+) -> None:
+    """Its error has said so. A commit without the record would take its input for done."""
+    bench.feed(b"a")
+    with bench.make(kind) as writer:
+        with pytest.raises(MisuseError, match=r"no record can be made.*transaction is void"):
+            _go_on_behind_a_refusal(bench, writer)
+        with pytest.raises(MisuseError, match="a transaction of it has failed"):
+            bench.go_on(writer)
+    assert bench.values() == []
+    with bench.make(kind) as writer:
+        assert position_of(writer) == 0
+        bench.go_on(writer)
+
+
+def _go_on_behind_a_refusal(bench: Bench, writer: Writer) -> None:
+    no_value: Any = 5
+    arguments: dict[Any, tuple[object, ...]] = {Checkpoint: (1, "state"), OffsetChangelog: (0,)}
+    with writer.transaction(*arguments.get(type(writer), ())), suppress(MisuseError):
+        if isinstance(writer, ExclusiveProducer):
+            writer.put(0, no_value)
+        else:
+            writer.write(bench.output.topic, no_value)
+
+
+def test_a_change_that_apply_does_not_take_is_not_committed(bench: Bench) -> None:
+    """Else no restore would ever get past it."""
+
+    def add(state: list[int], _: bytes, value: bytes | None) -> None:
+        state.append(int(value or b""))
+
+    operations = {"initial": list[int], "apply": add}
+    bench.feed(b"a", b"b")
+    with bench.make(OffsetChangelog, **operations) as changelog:
+        with changelog.transaction(0):
+            changelog.change(b"sum", b"5")
+        with pytest.raises(MisuseError, match=r"apply raised ValueError.*transaction is void"):
+            _go_on_behind_a_change(changelog)
+    with bench.make(OffsetChangelog, **operations) as changelog:
+        assert (changelog.state, changelog.offset) == ([5], 1)
+
+
+def _go_on_behind_a_change(changelog: Writer) -> None:
+    with changelog.transaction(1), suppress(ValueError):
+        changelog.change(b"sum", b"five")
+
+
+def test_headers_of_an_output_that_waits_are_those_it_was_given(bench: Bench) -> None:
+    bench.feed(b"a")
+    headers = [("unit", b"EUR")]
+    with bench.make(PairedOffsets) as pair:
+        pair.put(b"1", headers=headers)
+        headers.clear()
+        pair.commit(1)
+    [found] = committed_records(bench.config, bench.output, 0)
+    assert dict(headers_in(found))["unit"] == b"EUR"
+
+
+def test_an_output_that_nobody_would_ever_see_is_refused(bench: Bench) -> None:
+    bench.feed(b"a")
+    no_value: Any = 5
+    with bench.make(PairedOffsets) as pair:
+        pair.put(no_value)
+        with pytest.raises(MisuseError, match="no record can be made"):
+            pair.commit(1)
+        with pytest.raises(MisuseError, match="a transaction of it has failed"):
+            pair.put(b"out")
+    with pytest.raises(MisuseError, match="it is closed"):
+        pair.put(b"out")
 
 
 def test_a_record_that_is_too_large_voids_its_transaction(bench: Bench, topic: MakeTopic) -> None:

@@ -1,10 +1,13 @@
-"""What an append writes besides its records."""
+"""What an append writes besides its records, and what it says when it is given up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from coop_consumer.core.transaction import Said
+from coop_consumer.errors import AppendAbortedError
 from coop_consumer.logs.appender import Appender
 from coop_consumer.logs.conditional import AppendEnd
 from coop_consumer.logs.memory_log import MemoryClient, MemoryPartition
@@ -51,3 +54,10 @@ def test_a_header_of_the_callers_is_not_taken_for_the_id_of_the_append() -> None
     end = Appender(log).append([NewRecord(b"k", b"v", (("coop.append", b"mine"),))], -1, ID)
     assert end is AppendEnd.APPENDED
     assert len(log.produced) == 1
+
+
+def test_an_append_without_time_does_not_blame_what_went_wrong_long_ago() -> None:
+    log = MemoryClient(MemoryPartition(), "a")
+    log.why = "an hour ago a broker was away"
+    with pytest.raises(AppendAbortedError, match=r"not made within 0.0 s: others append, or"):
+        Appender(log).append([NewRecord(b"x", b"1")], -1, bytes(16), timeout_s=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,24 @@ def test_a_load_that_has_never_begun_begins_in_a_shortened_log() -> None:
     shortened.removed = 2
     loaded = bulk_load(shortened, some(2), begin=0)
     assert (loaded.found, loaded.count) == (0, 2)
+
+
+def test_a_load_that_ends_before_its_begin_is_refused() -> None:
+    """To take the missing ones for loaded would hide that they are not."""
+    shortened = Target(some(3), "a")
+    shortened.removed = 2
+    with pytest.raises(MisuseError, match="begin=5, and the load has 4 records"):
+        bulk_load(shortened, some(4), begin=5)
+    assert bulk_load(shortened, some(4), begin=4).count == 4
+    assert len(shortened.log) == 3
+
+
+def test_a_record_that_is_none_is_named_also_where_a_load_goes_on() -> None:
+    log: list[NewRecord] = []
+    bulk_load(Target(log, "a"), some(3))
+    wrong: Any = [(it.key, it.value) for it in some(3)]
+    with pytest.raises(MisuseError, match="is no record of a log"):
+        bulk_load(Target(log, "a"), wrong)
 
 
 def test_a_load_without_records_is_none() -> None:

@@ -32,7 +32,12 @@ from coop_consumer.logs import (
 from coop_consumer.logs.memory_log import MemoryClient
 from coop_consumer.logs.port import Landed, StableRead
 from coop_consumer.logs.records import LogToken
-from coop_consumer.logs.snapshots import KeptSnapshot
+from coop_consumer.logs.snapshots import (
+    BrokenSnapshot,
+    KeptSnapshot,
+    snapshot_of,
+    snapshot_records,
+)
 from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
 from tests.support.journal import WAIT_S
 from tests.support.linearizable import Call, Kind, unexplained
@@ -93,6 +98,22 @@ def test_callers_that_wait_share_the_next_append(partition: MemoryPartition) -> 
         assert {it.token.offset for it in answers if isinstance(it, Applied)} == {99}
         assert log.peek(lambda: log.token.offset) == 99
     assert [len(it.results) for it in answers if isinstance(it, Applied)] == [2] * 49
+
+
+def test_a_list_that_its_caller_uses_again_is_appended_as_it_was(
+    partition: MemoryPartition,
+) -> None:
+    """Else nothing of it would be in the log, and its caller would be told that it is."""
+    log, machine = opened(partition, "a")
+    with log:
+        with partition.lock:  # the first append waits, and the others for it
+            log.append_later([put("first", 0)])
+            buffer = [put("x", 1), put("y", 2)]
+            asked = [log.append_later(buffer), log.append_later([put("z", 3)])]
+            buffer.clear()
+        answers = [it.result(WAIT_S) for it in asked]
+        assert [it.results for it in answers if isinstance(it, Applied)] == [[True, True], [True]]
+        assert log.read(lambda: dict(machine.values)) == {"first": 0, "x": 1, "y": 2, "z": 3}
 
 
 def test_an_append_of_somebody_else_is_a_conflict_and_is_applied(
@@ -500,6 +521,27 @@ def test_a_snapshot_cut_in_half_is_passed_over_if_the_log_is_whole(
     caplog.clear()
     opened(partition, "c", snapshots=kept)[0].close()
     assert not caplog.records, "a snapshot that is whole again"
+
+
+def test_a_snapshot_whose_record_counts_billions_of_parts_is_told_at_once() -> None:
+    looked_up: list[bytes] = []
+
+    class Counted(dict[bytes, bytes]):
+        def __getitem__(self, key: bytes) -> bytes:
+            looked_up.append(key)
+            return super().__getitem__(key)
+
+        def get(self, key: bytes, default: Any = None) -> Any:
+            looked_up.append(key)
+            assert len(looked_up) < 100
+            return super().get(key, default)
+
+    kept = Counted(snapshot_records(LogToken(bytes(16), 0, 3), [b"one", b"two"], 0))  # type: ignore[arg-type]
+    kept[b"vouch"] = b"\1" + b"\xff" * 4 + kept[b"vouch"][5:]
+    del kept[b"part-0"]
+    found = snapshot_of(kept)
+    assert isinstance(found, BrokenSnapshot)
+    assert found.problem == "lacks 4294967294 of its 4294967295 parts, such as 0"
 
 
 def test_a_snapshot_of_a_newer_version_is_passed_over_and_never_replaced(

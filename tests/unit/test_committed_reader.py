@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any, cast
 
 import pytest
@@ -65,6 +66,36 @@ def test_the_end_moves_the_position_over_what_nobody_sees(reader: CommittedReade
 def test_a_beginning_that_is_gone_is_asked_for_once_more(reader: CommittedReader) -> None:
     with pytest.raises(UnexpectedAnswerError, match=r"log-0 from offset 6: .*were removed"):
         taken(reader, 5, Message(5), Message(0, KafkaError._AUTO_OFFSET_RESET))
+
+
+@pytest.mark.parametrize("name", ["_position", "_last_visible"])
+def test_a_read_that_is_interrupted_is_made_again_and_misses_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts = [name]
+
+    class Interrupted(CommittedReader):
+        def __setattr__(self, attribute: str, value: object) -> None:
+            super().__setattr__(attribute, value)
+            if attribute in interrupts:
+                interrupts.remove(attribute)
+                raise KeyboardInterrupt
+
+    log = range(5, 10)
+    reader = Interrupted.__new__(Interrupted)  # without clients
+    vars(reader).update(_position=5, _last_visible=4, _checked_s=monotonic())
+
+    def read_to(end: int, start: int) -> _Found:
+        records = [VisibleRecord(offset, b"k", b"v") for offset in log if start <= offset < end]
+        return _Found(records, [b""] * len(records), end)
+
+    monkeypatch.setattr(CommittedReader, "_ends", lambda *_, **__: (0, 10))
+    monkeypatch.setattr(
+        CommittedReader, "_read_to", lambda _, end, start, *__, **___: read_to(end, start)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(4)
+    assert [it.offset for it in reader.read(4).records] == [*log]
 
 
 def test_the_log_is_searched_backwards_in_growing_steps_and_not_above_its_end(
