@@ -225,7 +225,7 @@ class LogThread:
         """Ask the check; answers for it, unless its records may be appended."""
         try:
             reason = self._checked(check)
-        except Exception as error:  # noqa: BLE001 - it goes to whoever has asked
+        except BaseException as error:  # noqa: BLE001 - it goes to whoever has asked
             asked.answer.set_exception(error)
             return False
         if reason is not None:

@@ -233,11 +233,11 @@ class Replica:
             raise self.broken
         try:
             return call()
-        except Exception as error:
+        except BaseException as error:  # also sys.exit(): the log's thread has to go on
             self.broken = self._raised(method, error)
             raise self.broken from error
 
-    def _raised(self, method: str, error: Exception) -> StateMachineError:
+    def _raised(self, method: str, error: BaseException) -> StateMachineError:
         return StateMachineError(*self._log.place, method, f"{type(error).__name__}: {error}")
 
     # ---- appending -----------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class Replica:
             raise self.broken
         try:
             parts = list(self._machine.snapshot())
-        except Exception as error:
+        except BaseException as error:
             raise self._raised("snapshot", error) from error
         self._snapshots.write(self.token, parts)
         return self.token

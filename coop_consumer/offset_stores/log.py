@@ -95,6 +95,7 @@ class LogOffsetStore(store.OffsetStore):
         self._locks = [threading.Lock() for _ in range(partitions)]
         self._lanes: list[_OffsetLane | None] = [None] * partitions
         self._is_closed = self._is_fork = False
+        self._answering = threading.local()  # `is_here`: in a callback of a commit
         forks.watch(self)
 
     def shut_in_fork(self) -> None:
@@ -137,6 +138,7 @@ class LogOffsetStore(store.OffsetStore):
             OffsetUnknownError: One of them has a damaged entry, and no sound one is left.
         """
         wanted = store.checked_places(group, places)
+        self._check_thread("fetch()")
         lane = self._lane(group, "fetch()")
         return lane.log.read(lambda: lane.machine.found(group, wanted), timeout_s=timeout_s)
 
@@ -157,12 +159,17 @@ class LogOffsetStore(store.OffsetStore):
         """See `OffsetStore`."""
         if self._is_fork:
             return
+        self._check_thread("close()")
         self._is_closed = True
         for number, lock in enumerate(self._locks):
             with lock:
                 lane, self._lanes[number] = self._lanes[number], None
             if lane is not None:
                 lane.close()
+
+    def _check_thread(self, call: str) -> None:
+        if getattr(self._answering, "is_here", False):
+            raise store.waits_for_itself(call)
 
     def _lane(self, group: str, call: str) -> _OffsetLane:
         """The log partition of a group, read if it was not."""
@@ -188,7 +195,7 @@ class LogOffsetStore(store.OffsetStore):
         except BaseException:
             log.close()
             raise
-        return _OffsetLane(log, machine)
+        return _OffsetLane(log, machine, self._answering)
 
     def _check_size(self, log: CommitLog, machine: OffsetMachine) -> None:
         """The log says of how many partitions it was one when it was first used, or is told."""
@@ -207,9 +214,10 @@ class LogOffsetStore(store.OffsetStore):
 class _OffsetLane:
     """One log partition and the commits that wait for it. At most one append is under way."""
 
-    def __init__(self, log: CommitLog, machine: OffsetMachine) -> None:
+    def __init__(self, log: CommitLog, machine: OffsetMachine, answering: threading.local) -> None:
         self.log = log
         self.machine = machine
+        self._answering = answering
         self._lock = threading.Lock()
         self._queue = CommitQueue()
         self._is_appending = False
@@ -257,7 +265,15 @@ class _OffsetLane:
         return self.log.append_later(records, check=check if is_careful else None)
 
     def _answered(self, batch: Sequence[WaitingCommit], done: Future[Any]) -> None:
-        """Called on the log's thread."""
+        """Called on the log's thread, or on a caller's, if the answer is there already."""
+        self._answering.is_here = True
+        try:
+            self._answer(batch, done)
+        finally:
+            self._answering.is_here = False
+        self._append_next()
+
+    def _answer(self, batch: Sequence[WaitingCommit], done: Future[Any]) -> None:
         error = done.exception()
         if error is not None:
             _fail(batch, error)
@@ -272,7 +288,6 @@ class _OffsetLane:
             else:
                 for waiting in batch:
                     waiting.answer.set_result(None)
-        self._append_next()
 
     def _settle(self, batch: Sequence[WaitingCommit], found: Unfit | None) -> None:
         """Answer what is decided; the rest is next."""

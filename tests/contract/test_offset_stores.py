@@ -217,6 +217,34 @@ class DurableContract(OffsetStoreContract):
         ended = [place for place, it in zip(places, asked, strict=True) if not _failed(it)]
         assert set(ended) <= other.fetch(group, places).keys()
 
+    def test_a_callback_that_would_wait_for_its_own_thread_is_refused(
+        self, new: NewStore, group: str, places: list[TopicPartition]
+    ) -> None:
+        """Else all callers would wait with it until its time is over."""
+        store = new()
+        later: Future[Future[OffsetConflict | None]] = Future()
+        refused: list[str] = []
+
+        def answered(_: object) -> None:
+            for call in (
+                lambda: store.commit(group, {places[1]: OffsetEntry(2)}),
+                lambda: store.fetch(group, places),
+                store.close,
+            ):
+                try:
+                    call()
+                except MisuseError as error:
+                    refused.append(error.call)
+            later.set_result(store.commit_later(group, {places[2]: OffsetEntry(3)}))
+
+        store.commit_later(group, {places[0]: OffsetEntry(1)}).add_done_callback(answered)
+        assert later.result(WAIT_S).result(WAIT_S) is None
+        assert refused == ["commit()", "fetch()", "close()"]
+        assert store.fetch(group, places) == {
+            places[0]: OffsetEntry(1),
+            places[2]: OffsetEntry(3),
+        }
+
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_a_forked_child_is_refused_and_its_parent_goes_on(
         self, new: NewStore, group: str, places: list[TopicPartition]
@@ -390,34 +418,6 @@ class TestKafka(DurableContract):
     def new(self, bootstrap: str) -> Iterator[NewStore]:
         with ExitStack() as stores:
             yield lambda: stores.enter_context(KafkaOffsetStore({"bootstrap.servers": bootstrap}))
-
-    def test_a_callback_that_would_wait_for_its_own_thread_is_refused(
-        self, new: NewStore, group: str, places: list[TopicPartition]
-    ) -> None:
-        """Else all callers would wait with it until its time is over."""
-        store = new()
-        later: Future[Future[OffsetConflict | None]] = Future()
-        refused: list[str] = []
-
-        def answered(_: object) -> None:
-            for call in (
-                lambda: store.commit(group, {places[1]: OffsetEntry(2)}),
-                lambda: store.fetch(group, places),
-                store.close,
-            ):
-                try:
-                    call()
-                except MisuseError as error:
-                    refused.append(error.call)
-            later.set_result(store.commit_later(group, {places[2]: OffsetEntry(3)}))
-
-        store.commit_later(group, {places[0]: OffsetEntry(1)}).add_done_callback(answered)
-        assert later.result(WAIT_S).result(WAIT_S) is None
-        assert refused == ["commit()", "fetch()", "close()"]
-        assert store.fetch(group, places) == {
-            places[0]: OffsetEntry(1),
-            places[2]: OffsetEntry(3),
-        }
 
     def test_stock_tools_see_the_commits(
         self, new: NewStore, group: str, places: list[TopicPartition], admin: Any

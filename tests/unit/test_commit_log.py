@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from asyncio import CancelledError
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -257,6 +258,31 @@ def test_a_machine_that_raises_ends_its_log(partition: MemoryPartition) -> None:
             with pytest.raises((StateMachineError, SnapshotError)):
                 ask()
     assert len(partition.visible()) == 1, "it was in the log before it was applied"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), CancelledError()])
+def test_what_is_no_exception_does_not_end_the_logs_thread(
+    partition: MemoryPartition, error: BaseException
+) -> None:
+    """Else all callers would wait for ever, and the clients would stay open."""
+    log, machine = opened(partition, "a")
+
+    def fails(*_: object) -> Any:
+        raise error
+
+    with log:
+        with pytest.raises(type(error)):
+            log.append([put("x", 1)], check=fails, timeout_s=WAIT_S)
+        with pytest.raises(type(error)):
+            log.read(fails, timeout_s=WAIT_S)
+        assert isinstance(log.append([put("x", 1)]), Applied)
+        machine.snapshot = fails  # type: ignore[method-assign]
+        machine.apply = fails  # type: ignore[method-assign]
+        for _ in range(2):
+            with pytest.raises(StateMachineError, match=f"apply of .*{type(error).__name__}"):
+                log.append([put("x", 2)], timeout_s=WAIT_S)
+        with pytest.raises(StateMachineError, match="apply of"):
+            log.read(list, timeout_s=WAIT_S)
 
 
 def test_a_machine_with_too_few_results_ends_its_log(partition: MemoryPartition) -> None:
