@@ -286,16 +286,22 @@ class AppendAbortedError(RetriableError):
 
 @dataclass(eq=False)
 class AppendInDoubtError(RetriableError):
-    """A conditional append was given up behind its commit: it may be in the log, or not."""
+    """A conditional append was given up behind its commit: it may be in the log, or not.
+
+    `load` is the bulk load that it belongs to.
+    """
 
     topic: str
     partition: int
     append_id: bytes
     why: str
+    load: str = ""
 
     def __str__(self) -> str:
         remedy = "Read what is visible to learn it"
-        if self.append_id:
+        if self.load:
+            remedy = f"Start the load {self.load} again: it goes on behind its last record"
+        elif self.append_id:
             remedy = (
                 "Send it again with the same expected token and "
                 f"append_id={self.append_id!r}: it is not appended twice"
@@ -595,17 +601,19 @@ class LogConflictError(SetupError):
 class TopicMissingError(SetupError):
     """A topic that is needed does not exist.
 
-    `verb` ends "Nothing is …".
+    `verb` ends "Nothing is …"; `partition` is the one that was asked for, if that may be missing.
     """
 
     topic: str
     verb: Literal["consumed", "written", "done"] = "consumed"
+    partition: int | None = None
 
     exit_code = ExitCode.MISSING
 
     def __str__(self) -> str:
+        lacks = "" if self.partition is None else f", has no partition {self.partition}"
         return (
-            f"topic {self.topic}: does not exist, or this user may not see it. Nothing is "
+            f"topic {self.topic}: does not exist{lacks}, or this user may not see it. Nothing is "
             f"{self.verb}. Create the topic, correct its name, or grant the right to describe it."
         )
 

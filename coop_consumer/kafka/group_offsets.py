@@ -210,16 +210,18 @@ class GroupOffsets:
             raise GroupInUseError(group, ("one that is alive",))
         if issubclass(error, kafka_errors.GroupAuthorizationFailedError):
             raise self._reason(error(), f"group {group}")
-        raise self._reason(error(), f"topic {place.topic}", place.topic)
+        raise self._reason(error(), f"topic {place.topic}", place)
 
-    def _reason(self, error: BaseException, where: str, topic: str = "") -> CoopConsumerError:
+    def _reason(
+        self, error: BaseException, where: str, place: Place | None = None
+    ) -> CoopConsumerError:
         match error:
             case _LOGIN():
                 return AuthorizationError(where, "authenticate", self._config.user)
             case kafka_errors.AuthorizationError():
                 return AuthorizationError(where, "read", self._config.user)
-            case _ if isinstance(error, _UNKNOWN) and topic:
-                return TopicMissingError(topic, "written")
+            case _ if isinstance(error, _UNKNOWN) and place is not None:
+                return TopicMissingError(place.topic, "written", place.partition)
             case kafka_errors.BrokerResponseError():
                 return UnexpectedAnswerError(where, type(error).__name__.removesuffix("Error"))
             case _:

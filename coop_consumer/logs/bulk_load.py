@@ -9,11 +9,16 @@ load, the loader cannot tell, and the caller says where to go on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from coop_consumer.errors import BulkLoadConflictError, LogConflictError, MisuseError
+from coop_consumer.errors import (
+    AppendInDoubtError,
+    BulkLoadConflictError,
+    LogConflictError,
+    MisuseError,
+)
 from coop_consumer.logs.records import (
     Conflict,
     LogToken,
@@ -83,7 +88,10 @@ def bulk_load(
     before, number = count, count
     while batch := _batch(waiting):
         tagged = [_tagged(it, number + i, target.name) for i, it in enumerate(batch)]
-        end = target.append(tagged, token)
+        try:
+            end = target.append(tagged, token)
+        except AppendInDoubtError as error:  # nobody has its batches, to send one again
+            raise replace(error, load=target.name) from error
         if isinstance(end, Conflict):
             raise BulkLoadConflictError(*target.place, target.name, end.found.offset, number)
         token, number = end, number + len(batch)

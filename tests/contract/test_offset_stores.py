@@ -450,13 +450,17 @@ class TestKafka(DurableContract):
         }
         client.close()
 
-    def test_a_topic_that_is_not_there_is_named(
+    def test_a_topic_or_partition_that_is_not_there_is_named(
         self, new: NewStore, group: str, places: list[TopicPartition]
     ) -> None:
-        nowhere = TopicPartition(f"{places[0].topic}-not", 0)
         store = new()
-        with pytest.raises(TopicMissingError, match=f"topic {nowhere.topic}: does not exist"):
-            store.commit(group, {nowhere: OffsetEntry(1)})
+        for nowhere in (
+            TopicPartition(f"{places[0].topic}-not", 0),
+            TopicPartition(places[0].topic, 999),
+        ):
+            problem = f"does not exist, has no partition {nowhere.partition}, or this user may not"
+            with pytest.raises(TopicMissingError, match=f"topic {nowhere.topic}: {problem}"):
+                store.commit(group, {nowhere: OffsetEntry(1)})
 
     def test_a_commit_of_which_a_part_was_refused_says_which(
         self, new: NewStore, group: str, places: list[TopicPartition]

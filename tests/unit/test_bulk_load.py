@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coop_consumer.errors import LogConflictError, MisuseError
+from coop_consumer.errors import AppendInDoubtError, LogConflictError, MisuseError
 from coop_consumer.logs import LogToken, NewRecord
 from coop_consumer.logs.bulk_load import BATCH_BYTES, BATCH_RECORDS, LOAD_HEADER, bulk_load
 from coop_consumer.logs.records import Conflict, TaggedRecord, VisibleRecord
@@ -119,6 +119,18 @@ def test_a_record_that_is_none_is_named_also_where_a_load_goes_on() -> None:
     wrong: Any = [(it.key, it.value) for it in some(3)]
     with pytest.raises(MisuseError, match="is no record of a log"):
         bulk_load(Target(log, "a"), wrong)
+
+
+def test_a_load_in_doubt_says_that_it_is_to_be_started_again() -> None:
+    class Doubtful(Target):
+        def append(self, records: list[NewRecord], expected: LogToken) -> LogToken | Conflict:
+            super().append(records, expected)
+            raise AppendInDoubtError("memory", 0, bytes(16), "no answer")
+
+    log: list[NewRecord] = []
+    with pytest.raises(AppendInDoubtError, match="Start the load a again: it goes on behind"):
+        bulk_load(Doubtful(log, "a"), some(3))
+    assert bulk_load(Target(log, "a"), some(3)).found == 3
 
 
 def test_a_load_without_records_is_none() -> None:
