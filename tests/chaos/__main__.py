@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="one long run instead")
     asked = parser.parse_args(arguments)
     if asked.soak is not None:
-        return soak(asked.soak, asked.first)
+        return soak(asked.soak, asked.first, once=asked.exactly_once)
     once = asked.exactly_once
     fitting = [it for it in FAULTS if (it.exactly_once if once else it.at_least_once)]
     chosen = [fault for fault in fitting if is_asked(fault, asked.faults)]

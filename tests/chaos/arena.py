@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.broker.ports import free_ports
 from tests.chaos.proxy import LOOPBACK, Proxy
-from tests.support.brokers import own_broker
+from tests.support.brokers import SPARED, own_broker
 from tests.support.stock import eventually
 from tests.support.topics import ADMIN_TIMEOUT_S, create_topic
 
@@ -164,12 +164,19 @@ class Arena:
 
 
 @contextmanager
-def arena(nodes: int = 1) -> Iterator[Arena]:
-    """Brokers for the length of a block; with one of them, a listener of it is behind the proxy."""
+def arena(nodes: int = 1, *, once: bool = False) -> Iterator[Arena]:
+    """Brokers for the length of a block; with one of them, a listener of it is behind the proxy.
+
+    Args:
+        nodes: How many.
+        once: Whether members have transactions. Then a broker that is alone is never ended, see
+            `Fault.nodes_for`.
+    """
     client, behind, internal, controller, front = free_ports(5)
     settings = dict(_SETTINGS)
     if nodes == 1:
         settings |= proxied(client, behind, internal, controller, front)
+        settings |= SPARED if once else {}
     broker = own_broker(
         nodes=nodes,
         config=settings,

@@ -71,31 +71,34 @@ class Outcome:
         return not self.is_good or stopped_long(self.verdict)
 
     def __str__(self) -> str:
-        found = self.verdict
-        told = []
-        if found is not None:
-            told += [
-                f"{found.records} records",
-                f"{len(found.lost)} lost",
-                f"{len(found.out_of_order)} out of order",
-                f"{found.repeated} repeated, {len(found.needless)} needlessly",
-                f"longest stop {found.longest_stop_s:.1f} s",
-            ]
-            if (outputs := found.outputs) is not None:
-                told += [
-                    f"{outputs.outputs} outputs",
-                    f"{len(outputs.duplicates)} duplicates",
-                    f"{len(outputs.missing)} missing",
-                    f"{len(outputs.out_of_order)} outputs out of order",
-                    f"{len(outputs.wrong)} wrong",
-                    f"{len(outputs.of_zombies)} of zombies",
-                    f"transactions {dict(sorted(outputs.transactions.items()))}",
-                    f"seen after {outputs.longest_stop_s:.1f} s at most",
-                ]
+        told = [] if self.verdict is None else told_of(self.verdict)
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
         told += [f"{it.name} ended with {it.error.partition(':')[0]}" for it in self.ended]
         told += [f"see {self.folder}"] if self.is_told else []
         return f"{self.fault.name}, seed {self.seed}: " + "; ".join(told)
+
+
+def told_of(found: Verdict) -> list[str]:
+    """The figures of a verdict."""
+    told = [
+        f"{found.records} records",
+        f"{len(found.lost)} lost",
+        f"{len(found.out_of_order)} out of order",
+        f"{found.repeated} repeated, {len(found.needless)} needlessly",
+        f"longest stop {found.longest_stop_s:.1f} s",
+    ]
+    if (outputs := found.outputs) is not None:
+        told += [
+            f"{outputs.outputs} outputs",
+            f"{len(outputs.duplicates)} duplicates",
+            f"{len(outputs.missing)} missing",
+            f"{len(outputs.out_of_order)} outputs out of order",
+            f"{len(outputs.wrong)} wrong",
+            f"{len(outputs.of_zombies)} of zombies",
+            f"transactions {dict(sorted(outputs.transactions.items()))}",
+            f"seen after {outputs.longest_stop_s:.1f} s at most",
+        ]
+    return told
 
 
 def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "", once: bool = False) -> Outcome:
@@ -138,13 +141,13 @@ def run_all(
     every = [(fault, seed) for fault in faults for seed in seeds]
     for nodes, same in groupby(every, key=lambda it: it[0].nodes_for(once=once)):
         with ExitStack() as brokers:
-            place = brokers.enter_context(arena(nodes))
+            place = brokers.enter_context(arena(nodes, once=once))
             for fault, seed in same:
                 outcome = run(place, fault, seed, mutant=mutant, once=once)
                 yield outcome
                 if outcome.stuck:
                     brokers.close()
-                    place = brokers.enter_context(arena(nodes))
+                    place = brokers.enter_context(arena(nodes, once=once))
 
 
 def stopped_long(verdict: Verdict | None) -> bool:

@@ -1,8 +1,8 @@
 """The soak: one group, one fault after the other for a long time, and members that must not swell.
 
-In: minutes, a seed. Out: a report, and whether anything was lost, overtaken or stuck, or whether
-the memory or the open files of members that live all the time grow. Those are the elders: what is
-killed is always somebody else.
+In: minutes, a seed, and the guarantee. Out: a report, and whether anything was lost, overtaken or
+stuck, whether an output is not as it has to be, or whether the memory or the open files of members
+that live all the time grow. Those are the elders: what is killed is always somebody else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,8 @@ from tests.chaos.arena import Arena, arena
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import FAULTS
 from tests.chaos.fleet import Fleet
-from tests.chaos.runs import TROUBLES, stopped_long, write_story
+from tests.chaos.once import OnceScene
+from tests.chaos.runs import TROUBLES, stopped_long, told_of, write_story
 from tests.chaos.scene import Scene
 
 ELDERS = ("elder-0", "elder-1")
@@ -99,11 +101,11 @@ class Gauge:
         return f"{pages * PAGE_MIB:.1f},{files}"
 
 
-def soak(minutes: float, seed: int) -> int:
+def soak(minutes: float, seed: int, *, once: bool = False) -> int:
     """Run it; the exit code."""
     folder = Path(mkdtemp(prefix=f"coop-soak-{seed}-"))
-    with arena() as place:
-        is_good, verdict, report = run_soak(place, minutes, seed, folder)
+    with arena(once=once) as place:
+        is_good, verdict, report = run_soak(place, minutes, seed, folder, once=once)
     sys.stdout.write("\n".join(report) + "\n")
     if is_good and not stopped_long(verdict):
         shutil.rmtree(folder)
@@ -113,14 +115,16 @@ def soak(minutes: float, seed: int) -> int:
 
 
 def run_soak(
-    place: Arena, minutes: float, seed: int, folder: Path
+    place: Arena, minutes: float, seed: int, folder: Path, *, once: bool = False
 ) -> tuple[bool, Verdict | None, list[str]]:
     """Whether all is well, the verdict unless it got stuck, and what to tell."""
-    scene = Scene(place, "soak", Random(f"soak:{seed}"), folder, spared=ELDERS)
+    kind = OnceScene if once else Scene
+    scene = kind(place, "soak", Random(f"soak:{seed}"), folder, spared=ELDERS)
+    fitting = [it for it in FAULTS if it.soaks_with(once=once)]
     gauge = Gauge(scene.fleet, folder / "elders.csv")
     looking = threading.Thread(target=gauge.watch, name="gauge")
     verdict: Verdict | None = None
-    faults = 0
+    struck: Counter[str] = Counter()
     with scene:
         for name in ELDERS:
             scene.fleet.start(name)
@@ -131,10 +135,10 @@ def run_soak(
         until_s = time.monotonic() + minutes * 60
         try:
             while time.monotonic() < until_s:
-                fault = scene.rng.choice([it for it in FAULTS if it.soaks])
+                fault = scene.rng.choice(fitting)
                 scene.tell(f"-- {fault.name}")
                 fault.strike(scene)
-                faults += 1
+                struck[fault.name] += 1
                 while len(scene.fleet.names) < len(ELDERS) + OTHERS:
                     scene.start()
                 scene.go_on(1_000, 4_000)
@@ -145,7 +149,8 @@ def run_soak(
             scene.fleet.explain()
         finally:
             ending(gauge, looking)
-    report = [f"{faults} faults in {minutes:g} minutes, seed {seed}"]
+    report = [f"{struck.total()} faults in {minutes:g} minutes, seed {seed}"]
+    report += [f"{name}: {number}" for name, number in sorted(struck.items())]
     trends = {
         f"{name}, {what}": trend(samples[int(len(samples) * WARM_UP) :])
         for what, of in (("memory in MiB", gauge.memory_mib), ("open files", gauge.files))
@@ -157,11 +162,7 @@ def run_soak(
     if verdict is None:
         report.append(scene.story[-1])
     else:
-        report.append(
-            f"{verdict.records} records, {len(verdict.lost)} lost, "
-            f"{len(verdict.out_of_order)} out of order, {verdict.repeated} repeated, "
-            f"{len(verdict.needless)} needlessly, longest stop {verdict.longest_stop_s:.1f} s"
-        )
+        report.append(", ".join(told_of(verdict)))
     write_story(scene, verdict, folder)
     is_good = (
         verdict is not None

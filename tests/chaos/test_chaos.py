@@ -19,10 +19,10 @@ SEED = 1
 
 
 @pytest.fixture(scope="module")
-def arena_of() -> Iterator[Callable[[int], Arena]]:
-    """The brokers of this module: `arena_of(3)`. Each cluster is started when first asked for."""
+def arena_of() -> Iterator[Callable[[int, bool], Arena]]:
+    """The brokers of this module: `arena_of(3, True)`; started when first asked for."""
     with ExitStack() as until_end:
-        yield cache(lambda nodes: until_end.enter_context(arena(nodes)))
+        yield cache(lambda nodes, once: until_end.enter_context(arena(nodes, once=once)))
 
 
 def each(faults: list[Fault]) -> pytest.MarkDecorator:
@@ -39,16 +39,16 @@ def each(faults: list[Fault]) -> pytest.MarkDecorator:
 @pytest.mark.integration
 @each([it for it in FAULTS if it.at_least_once])
 def test_nothing_is_lost_nothing_overtakes_and_nobody_is_stuck(
-    fault: Fault, arena_of: Callable[[int], Arena]
+    fault: Fault, arena_of: Callable[[int, bool], Arena]
 ) -> None:
-    outcome = run(arena_of(fault.nodes_for(once=False)), fault, SEED)
+    outcome = run(arena_of(fault.nodes_for(once=False), False), fault, SEED)
     assert outcome.is_good, outcome
 
 
 @pytest.mark.integration
 @each([it for it in FAULTS if it.exactly_once and not it.at_least_once])
 def test_what_members_leave_behind_is_what_one_thread_would_have_left(
-    fault: Fault, arena_of: Callable[[int], Arena]
+    fault: Fault, arena_of: Callable[[int, bool], Arena]
 ) -> None:
-    outcome = run(arena_of(fault.nodes_for(once=True)), fault, SEED, once=True)
+    outcome = run(arena_of(fault.nodes_for(once=True), True), fault, SEED, once=True)
     assert outcome.is_good, outcome

@@ -93,7 +93,7 @@ def test_a_rival_takes_the_id_before_each_call(
 @pytest.fixture(scope="module")
 def place() -> Iterator[Arena]:
     """A broker with a way to it that can be cut."""
-    with arena() as it:
+    with arena(once=True) as it:
         yield it
 
 

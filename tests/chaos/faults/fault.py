@@ -45,6 +45,12 @@ class Fault(ABC):
         """
         return max(cls.nodes, 3) if once and cls.ends_broker else cls.nodes
 
+    @classmethod
+    def soaks_with(cls, *, once: bool) -> bool:
+        """Whether it is part of the soak of a group of this guarantee, which has one broker."""
+        fits = cls.exactly_once if once else cls.at_least_once
+        return cls.soaks and fits and cls.nodes_for(once=once) == 1
+
     def muster(self, scene: Scene) -> None:
         """Start the group: three to five members."""
         for _ in range(scene.rng.randint(3, 5)):

@@ -15,6 +15,7 @@ class KillInTransaction(Fault):
 
     name = "kill -9 in a transaction"
     at_least_once = False
+    soaks = True
 
     def strike(self, scene: Scene) -> None:
         for _ in range(scene.rng.randint(1, 4)):
@@ -55,6 +56,7 @@ class ZombieInTransaction(Fault):
 
     name = "SIGSTOP in a transaction, beyond the session"
     at_least_once = False
+    soaks = True
     quick = True
 
     def strike(self, scene: Scene) -> None:
@@ -93,6 +95,7 @@ class Rival(Fault):
 
     name = "a rival's fence"
     at_least_once = False
+    soaks = True
     quick = True
 
     def strike(self, scene: Scene) -> None:
@@ -166,6 +169,7 @@ class ComeAndGo(Fault):
 
     name = "20 joins and leaves"
     at_least_once = False
+    soaks = True
 
     def strike(self, scene: Scene) -> None:
         for _ in range(20):
