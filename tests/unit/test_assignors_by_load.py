@@ -359,6 +359,19 @@ def test_a_liar_changes_the_share_of_nobody_else_by_more_than_ten_percent(
         assert 0.88 <= size * count / KEY_HASH_MAX <= 1.12, "10 %, and what nobody would even out"
 
 
+@pytest.mark.parametrize("times", [10**3, 10**9, 10**27])
+@pytest.mark.parametrize("count", [2, 3, 5, 8, 12, 40])
+def test_who_says_too_much_gives_away_as_if_it_had_ten_percent_of_the_others_more(
+    times: int, count: int
+) -> None:
+    members = holding(count)
+    honest = [weighed(member, SOME) for member in members]
+    huge = SOME._replace(bins=tuple(times * it for it in SOME.bins))
+    own = plan_of(BY_LOAD, [weighed(members[0], huge), *honest[1:]])[members[0].id].get(T0, ())
+    counts_at_most = (10 + count) / 11  # shares of one member
+    assert sum(r.size for r in own) * count / KEY_HASH_MAX >= 0.9 / counts_at_most
+
+
 @pytest.mark.parametrize("bins", [(0,) * BINS, (2**80,) * BINS, (2**80,) + (0,) * 7])
 @pytest.mark.parametrize("count", [3, 5, 12])
 def test_what_a_liar_says_of_ranges_that_others_hold_does_not_count(
