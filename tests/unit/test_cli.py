@@ -205,7 +205,7 @@ def test_a_target_out_of_its_bounds_is_told_with_a_reason_for_that_bound(
     )
     assert told.exit_code == ExitCode.USAGE
     assert f"scale.drain.target.s={seconds} is {problem}: " in told.stderr
-    assert "new members take some seconds to start, and a day is no target" in told.stderr
+    assert "new members take some seconds to start, and no autoscaler is needed" in told.stderr
 
 
 def test_no_workers_at_all_is_told_with_the_reason() -> None:

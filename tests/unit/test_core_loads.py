@@ -111,6 +111,13 @@ class TestTheRecord:
         assert heavy is not None
         assert heavy.heavy[0].key == HOT
 
+    def test_a_group_of_many_members_reports_within_the_budget_of_its_commits(self) -> None:
+        member = member_at_work(commit_budget_records=50, seconds=1)
+        member.core.state.membership.members = 3_000  # 50 a second: one of each in a minute
+        for keys in [[HOT], keys_in(WHOLE, 20)] * 5:  # something has changed each time
+            work(member, keys, 30)
+        assert 3 <= len(reports(member)) <= 6
+
     def test_a_group_at_rest_tells_so_once_and_then_writes_nothing(self) -> None:
         member = member_at_work()
         for _ in range(90):

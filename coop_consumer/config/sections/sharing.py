@@ -64,7 +64,7 @@ class SharingSettings:
         60,
         "`coop-consumer scale` asks for so many members that what is left is done within so many "
         "seconds. Members do not read it: give it to the command.",
-        "new members take some seconds to start, and a day is no target for an autoscaler",
+        "new members take some seconds to start, and no autoscaler is needed for a longer time",
         low=10,
         high=86_400,
     )
