@@ -251,6 +251,15 @@ def test_a_key_of_most_of_the_load_has_a_member_to_itself() -> None:
     assert max(load for name, load in carried.items() if name != owner) <= 1.05 * 13_000_000
 
 
+def test_in_a_large_group_keys_of_a_third_of_a_due_are_dealt_first() -> None:
+    """There no border is looked at again: each key would cost whoever it falls to so much more."""
+    rng, count = random.Random(1), 240
+    heavy = {rng.randrange(KEY_HASH_MAX): 10**12 for _ in range(2 * count)}
+    light = {rng.randrange(KEY_HASH_MAX): 3 * 10**10 for _ in range(40 * count)}
+    weighing = Weighing({T0: light | heavy})
+    assert excess(weighing, planned(weighing, group(count), 1)[2]) <= 1.1
+
+
 def test_two_heavy_keys_side_by_side_go_to_two_members() -> None:
     keys: Keys = {T0: {1_000: 10**9, 2_000: 10**9, **{2**62 + i: 10**6 for i in range(100)}}}
     weighing = Weighing(keys)
