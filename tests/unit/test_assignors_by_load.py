@@ -430,6 +430,17 @@ def test_loads_of_ranges_that_nobody_holds_or_of_topics_that_are_none_are_passed
     assert plan_of(assignor, said) == plan_of(assignor, members)
 
 
+@pytest.mark.parametrize(("count", "is_used"), [(7, True), (9, False)])
+def test_a_partition_of_which_less_than_a_quarter_is_weighed_counts_as_even(
+    count: int, is_used: bool
+) -> None:
+    light, heavy, *others = holding(count)
+    threefold = SOME._replace(bins=tuple(3 * it for it in SOME.bins))
+    said = [weighed(light, SOME), weighed(heavy, threefold), *others]
+    plan = plan_of(BY_LOAD, said)
+    assert (plan != {member.id: member.owned for member in said}) is is_used
+
+
 def test_members_of_a_version_without_loads_count_as_even() -> None:
     members = holding(4)
     low = [weighed(member, ClaimLoad((10**9,) * 4 + (0,) * 4, (), 100)) for member in members[:2]]

@@ -224,6 +224,17 @@ def test_idle_members_beside_an_old_backlog_are_no_reason_for_more() -> None:
     assert asked(orders(10**5, 10**4), idle, settled_s=90.0).wanted > 1, "it has just come"
 
 
+@pytest.mark.parametrize(
+    ("busy", "reported", "more"), [(590, 2, False), (610, 2, True), (590, 1, True)]
+)
+def test_they_are_idle_only_if_all_have_said_that_they_are(
+    busy: int, reported: int, *, more: bool
+) -> None:
+    said = load(*[replace(report(), busy=busy)] * reported)
+    advice = asked(orders(90_000, 10.0), said, count=2, settled_s=100.0)
+    assert (advice.wanted > 2) is more
+
+
 def test_topics_that_cost_differently_are_told_apart() -> None:
     parts = (
         PartitionLoad(TOPIC_ID, 0, 1_000_000_000, 100),
