@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-_ROUNDS_MAX = 20
-
 
 class Counted(NamedTuple):
     """How what a member says counts.
@@ -39,20 +37,46 @@ def near_to_their_shares(said: Mapping[int, int], capacities: Sequence[int]) -> 
     if len(said) < 2:
         return dict(said)
     all_of_it = sum(capacities[i] for i in said)
+    unit = 11 * all_of_it
     bounds = {
         i: (max(0, 12 * capacities[i] - all_of_it), 10 * capacities[i] + all_of_it) for i in said
     }
-    counted, total = dict(said), sum(said.values())
-    for _ in range(_ROUNDS_MAX):
-        unit = 11 * all_of_it
-        counted = {
-            i: min(max(load, total * bounds[i][0] // unit), total * bounds[i][1] // unit)
-            for i, load in said.items()
-        }
-        before, total = total, sum(counted.values())
-        if abs(total - before) * 1000 <= before:
+    # If most say that they have nothing, no sum but 0 is within: then it is of what is said.
+    total = _total_within(said, bounds, unit) or sum(said.values())
+    return {
+        i: min(max(load, total * bounds[i][0] // unit), total * bounds[i][1] // unit)
+        for i, load in said.items()
+    }
+
+
+def _total_within(said: Mapping[int, int], bounds: Mapping[int, tuple[int, int]], unit: int) -> int:
+    """The sum of what counts, if each load counts within its bounds of that very sum.
+
+    Rounds that cut to the sum of the round before take the longer, the larger a lie is. So it is
+    solved: below some sum a load counts its upper bound, then what it is, then its lower bound.
+    Between two such sums the equation is linear. O(n log n).
+
+    Args:
+        said: The loads.
+        bounds: For each of them the least and the most that it counts, in parts of the sum.
+        unit: So many parts are the sum.
+    """
+    parts = believed = 0  # those that count a bound; the sum of those that count what they are
+    steps: list[tuple[int, int, int]] = []  # from which sum on so much is added to both
+    for i, load in said.items():
+        least, most = bounds[i]
+        parts += most if load else least
+        if load:
+            steps.append((load * unit // most, -most, load))
+            if least:
+                steps.append((load * unit // least, least, -load))
+    steps.sort()
+    for at, more_parts, more_load in steps:
+        if parts < unit and believed * unit <= at * (unit - parts):
             break
-    return counted
+        parts += more_parts
+        believed += more_load
+    return believed * unit // (unit - parts) if parts < unit else 0
 
 
 def counted_as(said: int, counts: int, heavy: list[int], size: int) -> Counted:

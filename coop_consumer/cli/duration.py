@@ -1,8 +1,9 @@
-"""A length of time as people type it: `30d`, `12h`, `5m`, `90s`. Pure."""
+"""A length of time as people type it: `30d`, `12h`, `5m`, `90s`, or a number of seconds. Pure."""
 
 from __future__ import annotations
 
 import re
+from math import nan
 
 import click
 
@@ -34,6 +35,35 @@ class DurationType(click.ParamType[int]):
 
 
 DURATION = DurationType()
+
+SECONDS_MAX = 86_400
+"""The longest wait between two looks: no clock can wait as long as a float may say."""
+
+
+class SecondsType(click.ParamType[float]):
+    """A number of seconds to wait, not above a day.
+
+    Args:
+        least: The shortest wait.
+    """
+
+    name = "seconds"
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a number; what is none, or beyond the bounds, is refused."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = nan
+        if not self._least <= seconds <= SECONDS_MAX:  # so nan is refused, too
+            bounds = f"{self._least:g} to {SECONDS_MAX} (seconds)"
+            self.fail(f"{shown(str(value))} is no time to wait; write {bounds}", param, ctx)
+        return seconds
 
 
 def ago(ms: int) -> str:

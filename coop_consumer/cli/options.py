@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 from click.core import ParameterSource
 
+from coop_consumer.cli.duration import SecondsType
 from coop_consumer.cli.limits import refuse_too_little_for_a_look
 from coop_consumer.cli.log import LEVELS, set_up_format, set_up_level
 from coop_consumer.cli.places import TOPIC
@@ -181,7 +182,7 @@ def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callab
         ),
         click.option(
             "--watch",
-            type=click.FloatRange(min=0.1),
+            type=SecondsType(0.1),
             is_flag=False,
             flag_value=every_s,
             metavar="[SECONDS]",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from coop_consumer.cli.duration import SecondsType
 from coop_consumer.cli.output import echo
 from coop_consumer.errors import ConfigError, ExitCode
 from coop_consumer.ops.health import NotReady
@@ -34,7 +35,7 @@ _PORT_MAX = 65_535
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=SecondsType(0.1),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

@@ -16,6 +16,7 @@ import click
 
 from coop_consumer.admin.group_watch import Watches
 from coop_consumer.admin.look_clients import SETS
+from coop_consumer.cli.duration import SecondsType
 from coop_consumer.cli.limits import (
     refuse_too_few_threads_for_watches,
     refuse_too_little_for_watches,
@@ -53,7 +54,7 @@ def watch_options(
         ),
         click.option(
             "--every",
-            type=click.FloatRange(min=least_s),
+            type=SecondsType(least_s),
             metavar="SECONDS",
             default=every_s,
             show_default=True,

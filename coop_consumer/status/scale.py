@@ -149,12 +149,13 @@ def advise(
         wanted = useful = members.count
         limit = f"workers are busy for {_busiest(load.works) * 100:.0f} % of their time at most"
     left, arrivals = sum(it.left for it in needs), sum(it.arrivals for it in needs)
-    reason = _reason(left, arrivals, wanted, limit)
+    reason = _reason(left, arrivals, wanted, limit, helps=useful is None or useful > wanted)
     if not needs:
         wanted, useful, reason = members.count, None, _NOTHING_KNOWN
     elif wanted and not reported_us:
+        of_workers = "1 worker" if workers == 1 else f"{workers:g} workers"
         reason += (
-            f" (if a record takes {handler_us / 1_000:g} ms and a member has {workers:g} workers: "
+            f" (if a record takes {handler_us / 1_000:g} ms and a member has {of_workers}: "
             "no member has reported)"
         )
     return ScaleAdvice(
@@ -230,12 +231,22 @@ def _limit(parts: Iterable[PartitionDemand], wanted: int, workers: float) -> str
     return max(held, key=lambda it: (it.offered - it.demand, it.need.tp)).limit
 
 
-def _reason(left: int, arrivals: float, wanted: int, limit: str) -> str:
+def _reason(left: int, arrivals: float, wanted: int, limit: str, *, helps: bool) -> str:
+    """The sentence.
+
+    Args:
+        left: Records that are left.
+        arrivals: Records that arrive a second.
+        wanted: The members wanted.
+        limit: What keeps more members from helping; "": nothing.
+        helps: Whether more members would help where that is not the limit.
+    """
     if not wanted:
         return "nothing is left and nothing arrives"
     count = f"{wanted:,} member{'' if wanted == 1 else 's'}"
     text = f"{left:,} left at {_rate(arrivals)}/s: {count}"
-    return f"{text}; more members won't help: {limit}" if limit else text
+    more = "more members help other work only" if helps else "more members won't help"
+    return f"{text}; {more}: {limit}" if limit else text
 
 
 def _rate(a_second: float) -> str:

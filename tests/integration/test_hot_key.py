@@ -17,7 +17,9 @@ pytestmark = pytest.mark.integration
 
 MakeJob = Callable[..., Job]
 HOT = "hot"
-OTHERS, HOT_TIMES = 3_000, 600
+OTHERS, HOT_TIMES, FIRST = 3_000, 600, 900
+APART = "so it is fetched by itself from now on"
+"""What the log says once a key has a stream of its own."""
 KEYS = [HOT if n % 6 == 5 else f"key-{n % 50}" for n in range(OTHERS + HOT_TIMES)]
 OWN = {
     "max.num.ranges.held": 100,
@@ -74,15 +76,22 @@ def test_a_hot_key_stops_nobody_and_loses_nothing(job: MakeJob) -> None:
     assert worker.offsets == places(KEYS)
 
 
-def test_a_hot_key_moves_with_its_range_and_goes_on(job: MakeJob) -> None:
+def test_a_hot_key_moves_with_its_range_and_goes_on(
+    job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
     orders = job(**OWN)
-    orders.produce(KEYS)
+    orders.produce(KEYS[:FIRST])  # after these the key waits for others that come later
     worker = OneOfThirty()  # of both members, so it has one order of each key
-    with (
-        WorkerPool(worker, orders.settings, [orders.topic], workers=4),
-        WorkerPool(worker, orders.settings, [orders.topic], workers=4) as late,
-    ):
-        eventually(lambda: late.assignment)
-        assert worker.others_done.wait(WAIT_S)
-        orders.wait_for_lag(0)
+    with WorkerPool(worker, orders.settings, [orders.topic], workers=4) as first:
+        eventually(lambda: APART in caplog.text)
+        with WorkerPool(worker, orders.settings, [orders.topic], workers=4) as heir:
+            first.close()  # all that it holds moves to the other one, the hot key as well
+            eventually(
+                lambda: heir.owner_of(orders.topic, HOT.encode(), 0),
+                lambda it: it is not None and it.member == heir.name,
+            )
+            assert len(worker.offsets[HOT]) <= FIRST / 30, "most of it waits"
+            orders.produce(KEYS[FIRST:])
+            assert worker.others_done.wait(WAIT_S), "the others do not wait for it there either"
+            orders.wait_for_lag(0)
     assert worker.offsets == places(KEYS)

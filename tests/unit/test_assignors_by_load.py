@@ -251,6 +251,15 @@ def test_a_key_of_most_of_the_load_has_a_member_to_itself() -> None:
     assert max(load for name, load in carried.items() if name != owner) <= 1.05 * 13_000_000
 
 
+def test_in_a_large_group_keys_of_a_third_of_a_due_are_dealt_first() -> None:
+    """There no border is looked at again: each key would cost whoever it falls to so much more."""
+    rng, count = random.Random(1), 240
+    heavy = {rng.randrange(KEY_HASH_MAX): 10**12 for _ in range(2 * count)}
+    light = {rng.randrange(KEY_HASH_MAX): 3 * 10**10 for _ in range(40 * count)}
+    weighing = Weighing({T0: light | heavy})
+    assert excess(weighing, planned(weighing, group(count), 1)[2]) <= 1.1
+
+
 def test_two_heavy_keys_side_by_side_go_to_two_members() -> None:
     keys: Keys = {T0: {1_000: 10**9, 2_000: 10**9, **{2**62 + i: 10**6 for i in range(100)}}}
     weighing = Weighing(keys)
@@ -359,6 +368,19 @@ def test_a_liar_changes_the_share_of_nobody_else_by_more_than_ten_percent(
         assert 0.88 <= size * count / KEY_HASH_MAX <= 1.12, "10 %, and what nobody would even out"
 
 
+@pytest.mark.parametrize("times", [10**3, 10**9, 10**27])
+@pytest.mark.parametrize("count", [2, 3, 5, 8, 12, 40])
+def test_who_says_too_much_gives_away_as_if_it_had_ten_percent_of_the_others_more(
+    times: int, count: int
+) -> None:
+    members = holding(count)
+    honest = [weighed(member, SOME) for member in members]
+    huge = SOME._replace(bins=tuple(times * it for it in SOME.bins))
+    own = plan_of(BY_LOAD, [weighed(members[0], huge), *honest[1:]])[members[0].id].get(T0, ())
+    counts_at_most = (10 + count) / 11  # shares of one member
+    assert sum(r.size for r in own) * count / KEY_HASH_MAX >= 0.9 / counts_at_most
+
+
 @pytest.mark.parametrize("bins", [(0,) * BINS, (2**80,) * BINS, (2**80,) + (0,) * 7])
 @pytest.mark.parametrize("count", [3, 5, 12])
 def test_what_a_liar_says_of_ranges_that_others_hold_does_not_count(
@@ -406,6 +428,17 @@ def test_loads_of_ranges_that_nobody_holds_or_of_topics_that_are_none_are_passed
     }
     said = [replace(members[0], loads=stray), *members[1:]]
     assert plan_of(assignor, said) == plan_of(assignor, members)
+
+
+@pytest.mark.parametrize(("count", "is_used"), [(7, True), (9, False)])
+def test_a_partition_of_which_less_than_a_quarter_is_weighed_counts_as_even(
+    count: int, is_used: bool
+) -> None:
+    light, heavy, *others = holding(count)
+    threefold = SOME._replace(bins=tuple(3 * it for it in SOME.bins))
+    said = [weighed(light, SOME), weighed(heavy, threefold), *others]
+    plan = plan_of(BY_LOAD, said)
+    assert (plan != {member.id: member.owned for member in said}) is is_used
 
 
 def test_members_of_a_version_without_loads_count_as_even() -> None:

@@ -176,6 +176,43 @@ def test_a_wrong_setting_is_told_with_the_right_one(arguments: list[str], text: 
     assert text in told.stderr
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "0", "86401", "soon"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("status g", "--watch"),
+        ("scale g", "--watch"),
+        ("exporter g", "--every"),
+        ("web g", "--every"),
+        ("probe live", "--timeout"),
+    ],
+)
+def test_a_time_that_nobody_can_wait_is_refused_before_anything_is_asked(
+    command: str, option: str, seconds: str
+) -> None:
+    told = invoke(*command.split(), option, seconds)
+    assert told.exit_code == ExitCode.USAGE
+    assert f"'{option}': {seconds} is no time to wait; write 0." in told.stderr
+    assert told.stderr.endswith(" to 86400 (seconds)\n")
+
+
+@pytest.mark.parametrize(("seconds", "problem"), [(9, "below 10"), (86_401, "above 86400")])
+def test_a_target_out_of_its_bounds_is_told_with_a_reason_for_that_bound(
+    seconds: int, problem: str
+) -> None:
+    told = invoke(
+        "scale", "g", "--bootstrap", NOWHERE, "--config", f"scale.drain.target.s={seconds}"
+    )
+    assert told.exit_code == ExitCode.USAGE
+    assert f"scale.drain.target.s={seconds} is {problem}: " in told.stderr
+    assert "new members take some seconds to start, and no autoscaler is needed" in told.stderr
+
+
+def test_no_workers_at_all_is_told_with_the_reason() -> None:
+    told = invoke("scale", "g", "--bootstrap", NOWHERE, "--config", "workers=0")
+    assert "workers=0 is below 1: without a worker nothing is processed" in told.stderr
+
+
 def test_the_nearest_setting_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coop_consumer.kafka.topics.Topics.check_broker.__defaults__", (0.2,))
     monkeypatch.setenv("COOP_BOOTSTRAP", "127.0.0.1:2")

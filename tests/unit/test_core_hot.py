@@ -7,6 +7,7 @@ import pytest
 from assignors import WHOLE, KeyRange, Wait, key_hash, subtract
 from coop_consumer.core import actions, beginning
 from coop_consumer.core.actions import APART, APART_MAX, MAIN
+from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember, keys_in
 
 WALL = 100
@@ -147,6 +148,17 @@ def test_where_no_key_has_most_of_what_waits_it_is_a_matter_of_workers() -> None
     member = member_of()
     produce(member, *[HOT, b"other"] * 45)
     assert starts(member) == []
+
+
+@pytest.mark.parametrize(("size", "count"), [(1_000, 0), (20_000, 1)])
+def test_near_the_bound_of_bytes_it_is_the_same_as_near_the_wall(size: int, count: int) -> None:
+    member = TableMember(max_bytes_key_range_cache=1_048_576)
+    member.assign(WHOLE)
+    keys = [HOT] * 30 + [b"k%d" % n for n in range(10)]
+    member.messages += [SimMessage(0, offset, key, size=size) for offset, key in enumerate(keys)]
+    member.fetch()
+    settle(member)
+    assert starts(member) == [(0, APART)] * count
 
 
 def test_a_member_that_has_this_key_alone_gains_nothing() -> None:

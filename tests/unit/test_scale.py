@@ -146,6 +146,20 @@ def test_a_key_of_most_of_the_work_counts_as_one_worker() -> None:
     )
 
 
+def test_where_more_members_would_help_other_work_the_reason_does_not_deny_it() -> None:
+    heavy = replace(report(), heavy=(hot(1_000),), finished=200)
+    needs = [orders(arrivals=2_000.0), PartitionNeed(OTHERS, 0, 2_000.0)]
+    advice = asked(needs, load(heavy))
+    assert advice.useful is None
+    assert advice.reason == (
+        f"0 left at 4,000/s: {advice.wanted} members; more members help other work only: "
+        "key N725MQ is 100 % of the work of orders-0"
+    )
+    alone = asked(needs[:1], load(heavy))
+    assert alone.useful == alone.wanted
+    assert "more members won't help: key N725MQ" in alone.reason
+
+
 def test_the_one_key_of_a_partition_wants_one_member_whatever_is_left() -> None:
     said = load(report(heavy=(hot(1_000),)))
     advice = asked(orders(10**9, 3_000.0), said)
@@ -210,6 +224,17 @@ def test_idle_members_beside_an_old_backlog_are_no_reason_for_more() -> None:
     assert asked(orders(10**5, 10**4), idle, settled_s=90.0).wanted > 1, "it has just come"
 
 
+@pytest.mark.parametrize(
+    ("busy", "reported", "more"), [(590, 2, False), (610, 2, True), (590, 1, True)]
+)
+def test_they_are_idle_only_if_all_have_said_that_they_are(
+    busy: int, reported: int, *, more: bool
+) -> None:
+    said = load(*[replace(report(), busy=busy)] * reported)
+    advice = asked(orders(90_000, 10.0), said, count=2, settled_s=100.0)
+    assert (advice.wanted > 2) is more
+
+
 def test_topics_that_cost_differently_are_told_apart() -> None:
     parts = (
         PartitionLoad(TOPIC_ID, 0, 1_000_000_000, 100),
@@ -237,6 +262,8 @@ def test_from_zero_without_reports_the_handler_time_is_assumed_and_told() -> Non
         "9,400 left at 210/s: 1 member (if a record takes 10 ms and a member has 64 workers: "
         "no member has reported)"
     )
+    alone = asked(orders(10), GroupLoad(), count=0, rules=replace(RULES, workers=1))
+    assert "and a member has 1 worker: " in alone.reason
 
 
 def test_members_that_have_not_reported_have_as_many_workers_as_they_weigh() -> None:

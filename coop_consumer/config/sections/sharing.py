@@ -48,7 +48,8 @@ class SharingSettings:
     workers: int | None = setting(
         None,
         "How many records, or batches, a pool processes at a time.",
-        "in a file of settings it can change while `coop-consumer run` runs (SIGHUP)",
+        "without a worker nothing is processed. In a file of settings it can change while "
+        "`coop-consumer run` runs (SIGHUP)",
         low=1,
         derived="64; of processes, one a usable core; inline, 1",
     )
@@ -63,7 +64,7 @@ class SharingSettings:
         60,
         "`coop-consumer scale` asks for so many members that what is left is done within so many "
         "seconds. Members do not read it: give it to the command.",
-        "less than an autoscaler and a start take would ask for members that come too late",
+        "new members take some seconds to start, and no autoscaler is needed for a longer time",
         low=10,
         high=86_400,
     )
