@@ -53,7 +53,7 @@ def put_load(out: bytearray, record: LoadRecord) -> None:
         key = heavy.key and heavy.key[:KEY_BYTES_MAX]
         put_numbers(out, 0 if key is None else 1 + len(key))
         out += key or b""
-    put_numbers(out, record.p50_us, record.p99_us, record.memory_bytes)
+    put_numbers(out, record.p50_us, record.p99_us, record.memory_bytes, record.capacity)
 
 
 def take_load(reader: WireReader) -> LoadRecord:
@@ -90,6 +90,8 @@ def take_load(reader: WireReader) -> LoadRecord:
     if reader.at < len(reader.data):  # earlier versions end here
         p50_us, p99_us, memory_bytes = reader.number(), reader.number(), reader.number()
         record = replace(record, p50_us=p50_us, p99_us=p99_us, memory_bytes=memory_bytes)
+    if reader.at < len(reader.data):  # or here
+        record = replace(record, capacity=reader.number())
     reader.at = len(reader.data)
     return record
 

@@ -398,6 +398,7 @@ class LoadRecord:
             known.
         p99_us: The same for 99 of 100 handlers.
         memory_bytes: What its process has in memory; 0: not known.
+        capacity: Its weight in plans; 0: not known, so as many as its workers.
     """
 
     incarnation: int
@@ -411,6 +412,7 @@ class LoadRecord:
     p50_us: int = 0
     p99_us: int = 0
     memory_bytes: int = 0
+    capacity: int = 0
 
 
 Key: TypeAlias = (

@@ -40,9 +40,8 @@ def reports_of(records: Mapping[str, LoadRecord]) -> dict[str, MemberReport]:
         heavy = tuple(
             load_of.get((it.topic_id, it.partition), 0) * it.share // 1_000 for it in record.heavy
         )
-        reports[name] = MemberReport(
-            max(1, record.workers), record.busy, sum(load_of.values()), heavy
-        )
+        capacity = max(1, record.capacity or record.workers)
+        reports[name] = MemberReport(capacity, record.busy, sum(load_of.values()), heavy)
     return reports
 
 

@@ -223,6 +223,7 @@ class Loads:
             p50_us=0 if handler is None else round(handler.quantile(0.5) * 1e6),
             p99_us=0 if handler is None else round(handler.quantile(0.99) * 1e6),
             memory_bytes=state.tally.memory_bytes,
+            capacity=state.membership.capacity,
         )
 
     def _partition_load(self, partition: Partition) -> PartitionLoad:

@@ -15,7 +15,13 @@ ROUND_S = 30
 
 
 def record(
-    weight: int, *, busy: int = 900, pace: int = 1_000, workers: int = 1, heavy: int = 0
+    weight: int,
+    *,
+    busy: int = 900,
+    pace: int = 1_000,
+    workers: int = 1,
+    heavy: int = 0,
+    capacity: int = 0,
 ) -> LoadRecord:
     """What a member says that holds some of `t-0`."""
     return LoadRecord(
@@ -27,6 +33,7 @@ def record(
         finished=0,
         partitions=(PartitionLoad(TOPIC_ID, 0, weight, pace),),
         heavy=(HeavyKey(TOPIC_ID, 0, 7, heavy, None),) if heavy else (),
+        capacity=capacity,
     )
 
 
@@ -95,6 +102,14 @@ def test_an_uneven_load_makes_the_group_join_again_once() -> None:
 def test_an_even_load_does_not() -> None:
     member = Leading()
     member.report({"m1": record(55), "m2": record(50)})
+    assert member.asks(600) == []
+
+
+def test_a_load_by_capacity_is_even_whatever_workers_do_it() -> None:
+    member = Leading()
+    member.report(
+        {"m1": record(30, workers=4, capacity=1), "m2": record(90, workers=4, capacity=3)}
+    )
     assert member.asks(600) == []
 
 
