@@ -257,11 +257,7 @@ class Loads:
             or _differ(was.finished, now.finished)
             or _differ(was.handler_us, now.handler_us)
             or was.workers != now.workers
-            or [it.key_hash for it in was.heavy] != [it.key_hash for it in now.heavy]
-            or any(
-                _differ(one.share, other.share)
-                for one, other in zip(was.heavy, now.heavy, strict=True)
-            )
+            or _differ_in_keys(was, now)
             or _differ_in_partitions(was, now)
         )
 
@@ -280,6 +276,13 @@ def _measured(partition: Partition) -> list[Tenure]:
 
 def _differ(one: int, other: int) -> bool:
     return abs(one - other) > _CHANGED_SHARE * max(one, other)
+
+
+def _differ_in_keys(was: LoadRecord, now: LoadRecord) -> bool:
+    """Two keys that are about as heavy may change places without being news."""
+    before = {(it.topic_id, it.partition, it.key_hash): it.share for it in was.heavy}
+    after = {(it.topic_id, it.partition, it.key_hash): it.share for it in now.heavy}
+    return before.keys() != after.keys() or any(_differ(before[it], after[it]) for it in after)
 
 
 def _differ_in_partitions(was: LoadRecord, now: LoadRecord) -> bool:

@@ -111,6 +111,15 @@ class TestTheRecord:
         assert heavy is not None
         assert heavy.heavy[0].key == HOT
 
+    def test_keys_that_are_about_as_heavy_change_places_without_being_told(self) -> None:
+        one, other = keys_in(WHOLE, 2)
+        member = member_at_work(keys=[one, other], seconds=150)
+        steady = len(reports(member))
+        for turn in range(10):
+            more, less = (one, other) if turn % 2 else (other, one)
+            work(member, [more] * 11 + [less] * 9, 30)
+        assert len(reports(member)) == steady
+
     @pytest.mark.parametrize(("factor", "is_told"), [(1.03, False), (1.08, True)])
     def test_what_has_changed_by_five_percent_is_told(self, factor: float, is_told: bool) -> None:
         member = member_at_work(keys=keys_in(WHOLE, 50), seconds=300)
