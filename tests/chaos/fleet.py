@@ -326,10 +326,17 @@ class Fleet:
         self.wait(lambda: len(self.places) >= wanted, f"{count} records more")
 
     def wait_for(self, places: set[Place]) -> None:
-        """Wait until all of these are processed."""
+        """Wait until all of these are processed; each one more starts the clock anew."""
         what = f"all of {len(places)} records"
+        seen = -1
+
+        def goes_on() -> bool:
+            return len(self.places) > seen or places <= self.places
+
         try:
-            self.wait(lambda: places <= self.places, what)
+            while not places <= self.places:
+                seen = len(self.places)
+                self.wait(goes_on, what)
         except StuckError as error:
             missing = sorted(places - self.places)
             raise StuckError(f"{error}; {len(missing)} are missing: {missing[:8]}") from None
