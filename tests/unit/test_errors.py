@@ -47,7 +47,7 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.OffsetUnknownError("billing", "orders", 3, "offsets-0", 77),
         errors.OffsetsPartlyStoredError("billing", "orders-3", "totals-0", "no such topic"),
         errors.LogConflictError("splitter", "lines-0 offset 41", "is not its own", "Find out"),
-        errors.TopicMissingError("orders", "written"),
+        errors.TopicMissingError("orders", "written", 7),
         errors.ProgressTopicError(
             "__individual_commit_offsets", "cleanup.policy is delete", "Set it to compact"
         ),
