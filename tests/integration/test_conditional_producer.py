@@ -395,6 +395,19 @@ def test_a_token_that_does_not_fit_is_refused(producer: Make, bootstrap: str, na
     assert values(bootstrap, name) == [b"1"]
 
 
+def calls_of(writer: ConditionalProducer, token: LogToken) -> list[Callable[[], object]]:
+    """Each call that asks a client for something."""
+    return [
+        writer.token,
+        writer.take_over,
+        writer.first_offset,
+        lambda: writer.read(token),
+        lambda: writer.append(some("2"), token),
+        lambda: writer.bulk_load(some("2")),
+        lambda: writer.last_tagged(""),
+    ]
+
+
 def test_one_thread_at_a_time_calls_a_producer(
     producer: Make, bootstrap: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,16 +418,7 @@ def test_one_thread_at_a_time_calls_a_producer(
 
     def commit(log: KafkaLog) -> Said:
         def others() -> None:
-            for call in (
-                writer.token,
-                writer.take_over,
-                writer.first_offset,
-                writer.close,
-                lambda: writer.read(token),
-                lambda: writer.append(some("2"), token),
-                lambda: writer.bulk_load(some("2")),
-                lambda: writer.last_tagged(""),
-            ):
+            for call in (*calls_of(writer, token), writer.close):
                 try:
                     call()
                 except MisuseError as error:
@@ -436,15 +440,7 @@ def test_a_closed_producer_makes_no_new_clients(producer: Make) -> None:
     token = writer.token()
     writer.close()
     writer.close()
-    for call in (
-        writer.token,
-        writer.take_over,
-        writer.first_offset,
-        lambda: writer.read(token),
-        lambda: writer.append(some("1"), token),
-        lambda: writer.bulk_load(some("1")),
-        lambda: writer.last_tagged(""),
-    ):
+    for call in calls_of(writer, token):
         with pytest.raises(MisuseError, match="producer a: it is closed"):
             call()
 

@@ -49,12 +49,16 @@ def test_a_member_names_them_before_it_joins(
     assert not described(admin, group_id).members
 
 
-def test_a_conditional_append_names_them(
-    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_topic(AdminClient(client), group_id)
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append waits for a second until an id is served."""
     monkeypatch.setattr(appending, "_SERVED_WITHIN_S", 1.0)  # not 30 s
     monkeypatch.setattr(transaction_calls, "CALL_S", 1.0)  # not 10 s
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_conditional_append_names_them(client: dict[str, str], group_id: str) -> None:
+    create_topic(AdminClient(client), group_id)
     with (
         ConditionalProducer(client, group_id, 0, "a") as producer,
         pytest.raises(NoTransactionsError, match=SETTING),
@@ -62,12 +66,9 @@ def test_a_conditional_append_names_them(
         producer.append([NewRecord(None, b"1")], producer.token())
 
 
-def test_a_commit_log_and_an_offset_store_name_them(
-    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_a_commit_log_and_an_offset_store_name_them(client: dict[str, str], group_id: str) -> None:
     create_topic(AdminClient(client), group_id)
-    monkeypatch.setattr(appending, "_SERVED_WITHIN_S", 1.0)  # not 30 s
-    monkeypatch.setattr(transaction_calls, "CALL_S", 1.0)  # not 10 s
     with (
         CommitLog.open(client, group_id, 0, "a", Registers()) as log,
         pytest.raises(NoTransactionsError, match=SETTING),
