@@ -1,8 +1,8 @@
 """The load of a group as its members report it: how busy they are, which keys are heavy. Pure.
 
 In: the last report of each member, from the progress log, and the members and partitions that were
-seen. Out: a `GroupLoad`, in terms of the group's partitions. Reports come from others. So each
-number is cut to what can be, and nothing here divides by one that may be zero.
+seen. Out: a `GroupLoad`, in terms of the group's partitions. Reports come from others. A number
+beyond all reason was refused where the record was read; nothing here divides by one that may be zero.
 """
 
 from __future__ import annotations
@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from assignors import KEY_HASH_MAX, TopicPartition
+from assignors import TopicPartition
 from coop_consumer.plain_text import printable, shortened
 from coop_consumer.status.remaining import undone
 from offsets import HeavyKey, LoadRecord, RangeProgress
 
 _PER_MILLE = 1_000
-_WORKERS_MAX = 1_000_000
-_HANDLER_US_MAX = 24 * 3_600_000_000
-_FINISHED_MAX = 10**9
-_MEMORY_MAX = 2**50
-_WEIGHT_MAX = 10**18
 _KEY_CHARS_MAX = 40
 _SPAN_MIN = 64
 """So many offsets at least show how many of them are a key's."""
@@ -166,11 +161,11 @@ def load_of(
     for name, record in sorted(counted.items(), key=lambda it: (it[1].at_ms, it[0])):
         for part in record.partitions:
             if (tp := places.get((part.topic_id, part.partition))) is not None:
-                weights[tp] = weights.get(tp, 0) + _cut(part.weight, _WEIGHT_MAX)
-                paces[tp] = _cut(part.pace, _FINISHED_MAX)
+                weights[tp] = weights.get(tp, 0) + part.weight
+                paces[tp] = part.pace
         for heavy in record.heavy:
             tp, share = places.get((heavy.topic_id, heavy.partition)), _share(heavy, record)
-            if tp is not None and share > 0 and 0 <= heavy.key_hash <= KEY_HASH_MAX:
+            if tp is not None and share > 0:
                 keys[tp, heavy.key_hash] = KeyWork(tp, heavy.key_hash, heavy.key, share, name)
     return GroupLoad(
         works,
@@ -229,26 +224,22 @@ def _share(heavy: HeavyKey, record: LoadRecord) -> float:
     """
     place = heavy.topic_id, heavy.partition
     weights = [it.weight for it in record.partitions if (it.topic_id, it.partition) == place]
-    cost_ps = _cut(record.handler_us, _HANDLER_US_MAX) * _PS_IN_US
+    cost_ps = record.handler_us * _PS_IN_US
     of_partition = 1.0
     if weights and cost_ps:
-        of_partition = min(_cut(weights[0], _WEIGHT_MAX) / cost_ps, 1.0)
-    return _cut(heavy.share, _PER_MILLE) / _PER_MILLE * of_partition
+        of_partition = min(weights[0] / cost_ps, 1.0)
+    return heavy.share / _PER_MILLE * of_partition
 
 
 def _work(name: str, record: LoadRecord) -> MemberWork:
     return MemberWork(
         name,
         record.at_ms,
-        max(_cut(record.workers, _WORKERS_MAX), 1),
-        _cut(record.busy, _PER_MILLE) / _PER_MILLE,
-        _cut(record.handler_us, _HANDLER_US_MAX),
-        _cut(record.finished, _FINISHED_MAX),
-        _cut(record.p50_us, _HANDLER_US_MAX),
-        _cut(record.p99_us, _HANDLER_US_MAX),
-        _cut(record.memory_bytes, _MEMORY_MAX),
+        max(record.workers, 1),
+        record.busy / _PER_MILLE,
+        record.handler_us,
+        record.finished,
+        record.p50_us,
+        record.p99_us,
+        record.memory_bytes,
     )
-
-
-def _cut(number: int, most: int) -> int:
-    return min(max(number, 0), most)

@@ -6,6 +6,7 @@ from assignors import KEY_HASH_MAX
 from offsets import HeavyKey, LoadKey, LoadRecord, PartitionLoad, encode_key, encode_value
 
 _MOST = 2**64 - 1
+_BEYOND = b"\xff" * 9 + b"\x01"  # 2**64 - 1, as a number is written
 _NO_TOPIC = bytes(16)
 _ABSURD = LoadRecord(
     incarnation=_MOST,
@@ -21,8 +22,10 @@ _ABSURD = LoadRecord(
 
 def strange_loads(group: str) -> list[tuple[bytes, bytes | None]]:
     """What a stranger may leave in the progress log: also under the name of a member."""
-    absurd = encode_value(_ABSURD)
+    absurd = encode_value(_ABSURD)  # each number is the largest that is believed
+    beyond = encode_value(LoadRecord(1, 1, 101, 1, 1, 1)).replace(bytes([101]), _BEYOND)
     return [
+        (encode_key(LoadKey(group, "m0")), beyond),
         (encode_key(LoadKey(group, "m1")), absurd[:-1]),
         (encode_key(LoadKey(group, "m2")), absurd),
         (encode_key(LoadKey(group, "nobody")), absurd),

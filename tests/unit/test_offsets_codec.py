@@ -46,6 +46,7 @@ from offsets import (
     split_record,
 )
 from offsets.offset_range import OFFSET_MAX, offset_ranges
+from offsets.wire import put_numbers
 
 TOPIC_ID = bytes(range(16))
 TENURE = TenureKey("billing", TOPIC_ID, 3, TenureId("worker-1", 2**64 - 1, 7))
@@ -249,3 +250,50 @@ def test_a_load_of_an_earlier_version_is_read_without_what_came_later(later: int
     with_zeros = encode_value(load)
     assert with_zeros.endswith(bytes(later))
     assert decode_value(LoadKey("g", "m"), with_zeros[:-later]) == load
+
+
+_TOLD = LoadRecord(
+    101, 1, 102, 103, 104, 105,
+    (PartitionLoad(bytes(16), 106, 107, 108),),
+    (HeavyKey(bytes(16), 109, 110, 111, None),),
+    112, 113, 114, 115,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "most", "what"),
+    [
+        (102, 1_000_000, "workers"),
+        (103, 1_000, "per mille of the time"),
+        (104, 86_400_000_000, "us a record"),
+        (105, 10**9, "records a second"),
+        (107, 86_400_000_000_000_000, "ps an offset"),
+        (108, 10**9, "offsets a second"),
+        (111, 1_000, "per mille by a key"),
+        (112, 86_400_000_000, "us at p50"),
+        (113, 86_400_000_000, "us at p99"),
+        (114, 2**50, "bytes of memory"),
+        (115, 2**32, "of capacity"),
+    ],
+    ids=lambda it: it if isinstance(it, str) else "",
+)
+def test_a_load_beyond_all_reason_is_no_load(number: int, most: int, what: str) -> None:
+    def with_number(told: int) -> bytes:
+        written = bytearray()
+        put_numbers(written, told)
+        assert sound.count(number) == 1
+        return sound.replace(bytes([number]), written)
+
+    sound, key = encode_value(_TOLD), LoadKey("g", "m")
+    assert decode_value(key, sound) == _TOLD
+    decode_value(key, with_number(most))
+    with pytest.raises(CorruptRecordError, match=f"a load of {most + 1} {what}, {most} are the most"):
+        decode_value(key, with_number(most + 1))
+
+
+def test_of_a_load_above_its_bound_the_bound_is_written() -> None:
+    slow = LoadRecord(1, 2, 3, 4, 10**12, 6, (PartitionLoad(bytes(16), 0, 10**18, 1),))
+    read = decode_value(LoadKey("g", "m"), encode_value(slow))
+    assert isinstance(read, LoadRecord)
+    assert read.handler_us == 86_400_000_000
+    assert read.partitions[0].weight == 86_400_000_000_000_000

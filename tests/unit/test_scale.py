@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from assignors import KEY_HASH_MAX, TopicPartition
+from assignors import TopicPartition
 from coop_consumer.status.demand import PartitionNeed
 from coop_consumer.status.load import GroupLoad, load_of
 from coop_consumer.status.scale import MembersNow, ScaleAdvice, ScaleRules, advise
-from offsets import HeavyKey, LoadRecord, PartitionLoad
+from offsets import HeavyKey, LoadKey, LoadRecord, PartitionLoad
+from tests.support.written_log import WrittenLog
 
 ORDERS, OTHERS = TopicPartition("orders", 0), TopicPartition("others", 0)
 TOPIC_ID, OTHER_ID = b"0123456789abcdef", b"fedcba9876543210"
@@ -29,8 +30,11 @@ def report(**changed: object) -> LoadRecord:
 
 
 def load(*records: LoadRecord, here: int | None = None) -> GroupLoad:
-    """What members m0, m1, ... say; the first `here` of them are in the group."""
-    named = {f"m{i}": record for i, record in enumerate(records)}
+    """What members m0, m1, ... say in the log; the first `here` of them are in the group."""
+    log = WrittenLog()
+    for number, record in enumerate(records):
+        log.put(LoadKey("g", f"m{number}"), record)
+    named = {name: record for name, (_, record) in log.store.loads.items()}
     return load_of(named, list(named)[:here], TOPICS)
 
 
@@ -279,12 +283,10 @@ def test_while_no_partition_is_known_the_number_stays(count: int) -> None:
 
 HOSTILE = [
     report(busy=0, handler_us=0, finished=0, workers=0, partitions=()),
-    report(busy=HUGE, handler_us=HUGE, finished=HUGE, workers=HUGE, at_ms=-HUGE),
-    report(busy=-1, handler_us=-1, finished=-1, workers=-1),
+    report(busy=HUGE, handler_us=HUGE, finished=HUGE, workers=HUGE, at_ms=-(2**63)),
     report(partitions=(PartitionLoad(TOPIC_ID, 0, HUGE, HUGE),) * 3, heavy=(hot(HUGE),) * 4),
-    report(partitions=(PartitionLoad(TOPIC_ID, 0, 0, 0),), heavy=(hot(0), hot(-5))),
+    report(partitions=(PartitionLoad(TOPIC_ID, 0, 0, 0),), heavy=(hot(0),)),
     report(partitions=(PartitionLoad(b"gone" * 4, 9, 5, 5),)),
-    report(heavy=(HeavyKey(TOPIC_ID, 0, KEY_HASH_MAX + 1, 500, b"\xff\x1b[31m"),)),
     report(heavy=(HeavyKey(TOPIC_ID, 0, 3, 500, b"\xff\x1b[31m"),)),
 ]
 
