@@ -18,7 +18,7 @@ import confluent_kafka
 
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.broker import JavaMissingError, find_java
-from coop_consumer.config import Config, choice_of, named_only
+from coop_consumer.config import Config, OnFailure, choice_of, named_only
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.errors import (
     AuthorizationError,
@@ -50,6 +50,7 @@ from coop_consumer.status.finding import (
     failed_by,
     judge_progress_topic,
     judge_rights,
+    judge_transactions,
     judge_writing,
     ok,
     transactions_refused,
@@ -291,6 +292,7 @@ class _Checkup:
         """A topic that handlers send to."""
         shape, allowed = shape_of(self._topics, name, "written"), self._topics.allowed(name)
         yield ok(f"topic {name}", f"for output, {shape.partitions} partitions")
+        yield from self._copies(f"topic {name}", shape)
         yield self._rights(f"topic {name}", allowed, "WRITE", "DESCRIBE")
 
     def _related_topics(self, name: str) -> Iterator[Finding]:
@@ -307,7 +309,18 @@ class _Checkup:
                     f"changelog {log.name}", log, MESSAGE_MAX_BYTES, self._config.bootstrap_servers
                 )
                 yield from found or [ok(f"changelog {log.name}", f"{log.partitions} partitions")]
+                yield from self._copies(f"changelog {log.name}", log)
         yield from judged_dead_letters(self._topics, self._config, name)
+        if self._config.on_failure is OnFailure.DEAD_LETTER:
+            letters = shape_if_any(self._topics, self._config.dead_letter_topic_for(name))
+            if letters is not None:
+                yield from self._copies(f"dead-letter topic {letters.name}", letters)
+
+    def _copies(self, check: str, topic: TopicShape) -> list[Finding]:
+        """Whether transactions that write to a topic are safe there."""
+        if not self._config.exactly_once:
+            return []
+        return judge_transactions(check, topic, self._brokers)
 
     def _group(self) -> Iterator[Finding]:
         check, described = f"group {self._config.group_id}", self._inspector.group.described()

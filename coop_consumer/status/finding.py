@@ -163,6 +163,23 @@ def _copies(
     return found
 
 
+def judge_transactions(check: str, topic: TopicShape, brokers: int) -> list[Finding]:
+    """Whether a topic that transactions write to survives one broker (KAFKA-20734).
+
+    Args:
+        check: The name of the check.
+        topic: The topic.
+        brokers: How many there are; of a single one `doctor` warns anyway.
+    """
+    if not 0 < topic.replication < min(2, brokers):
+        return []
+    text = (
+        "kept once: if its broker fails within milliseconds of a commit, Kafka may take back what "
+        "was committed (KAFKA-20734)"
+    )
+    return [warn(check, text, _REASSIGN)]
+
+
 def judge_writing(check: str, topic: TopicShape, least_bytes: int, bootstrap: str) -> list[Finding]:
     """Whether one of our topics takes what members write to it.
 

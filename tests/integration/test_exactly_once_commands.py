@@ -23,6 +23,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.errors import ExitCode, LogLostForGoodError, MisuseError
 from coop_consumer.kafka.policies import PolicyLog
+from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transactor import transactional_id
 from offsets import OffsetRange, PolicyKey, TenureId, TenureKey, encode_key
 from tests.support import stock
@@ -418,6 +419,31 @@ def test_doctor_names_the_rights_that_transactions_need(
     ids = ("TRANSACTIONAL_ID", f"{prefix}doctor-0", "WRITE")
     grant(root, orders, [READ_TOPIC, READ_GROUP, ids, *own])
     assert "ok    transactions: the brokers accept" in as_ann(secured, tmp_path, *asked).stdout
+
+
+def test_doctor_warns_of_outputs_that_are_kept_once_in_a_cluster(
+    once: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = once()
+    totals, letters = f"{orders.topic}-totals", f"{orders.topic}-letters"
+    for name in (totals, letters, changelog := changelog_of(orders)):
+        create_topic(orders.admin, name)
+    settings = [f"output.topics={totals}", "on.failure=dead_letter", f"dead.letter.topic={letters}"]
+    asked = ["doctor", "--group", orders.group, "--topics", orders.topic]
+    asked += [word for it in settings for word in ("--config", it)]
+
+    def kept_once(guarantee: str) -> list[str]:
+        told = command(orders, *asked, "--config", f"processing.guarantee={guarantee}").stdout
+        return [line.split(": kept")[0] for line in told.splitlines() if "KAFKA-20734" in line]
+
+    assert kept_once("exactly_once") == []  # one broker cannot do better
+    monkeypatch.setattr(Topics, "brokers", lambda _: 3)
+    assert kept_once("at_least_once") == []
+    assert sorted(kept_once("exactly_once")) == [
+        f"warn  changelog {changelog}",
+        f"warn  dead-letter topic {letters}",
+        f"warn  topic {totals}",
+    ]
 
 
 def test_a_member_that_may_not_be_put_out_keeps_what_it_holds(

@@ -15,6 +15,7 @@ from coop_consumer.status.finding import (
     judge_dead_letters,
     judge_progress_topic,
     judge_rights,
+    judge_transactions,
     ok,
     warn,
     worst_exit_code,
@@ -152,3 +153,15 @@ def test_a_dead_letter_topic_has_to_take_what_its_topic_takes_and_the_headers() 
     assert "does not exist" in missing.text
     assert "--create --topic d " in missing.remedy
     assert "--config max.message.bytes=5004096" in missing.remedy
+
+
+@pytest.mark.parametrize(
+    ("copies", "brokers", "warns"),
+    [(1, 3, True), (1, 2, True), (2, 3, False), (3, 3, False), (1, 1, False), (-1, 3, False)],
+)
+def test_what_transactions_write_to_is_kept_more_than_once_where_it_can_be(
+    copies: int, brokers: int, *, warns: bool
+) -> None:
+    found = judge_transactions("topic totals", TopicShape("totals", 6, copies, {}), brokers)
+    assert [it.level for it in found] == [Severity.WARN] * warns
+    assert all("KAFKA-20734" in it.text and it.remedy.startswith("Reassign") for it in found)
