@@ -84,6 +84,7 @@ class Appender:
         self._pause = threading.Event()  # never set
         self._unserved_since_s: float | None = None  # the first time is special
         self._trouble: CoopConsumerError | None = None
+        self._ended_s = monotonic()  # when the last append has ended
 
     @property
     def found(self) -> int:
@@ -143,7 +144,8 @@ class Appender:
         records = [NewRecord(key, value, first), *rest]
         log.final, log.why, self._trouble = None, "", None
         began_s = monotonic()
-        rule.begin(expected, len(records), append_id)
+        rested_ms = (began_s - self._ended_s) * 1_000
+        rule.begin(expected, len(records), append_id, rested_ms=rested_ms)
         try:
             while rule.next is not None and monotonic() - began_s < timeout_s:
                 self._do(rule.next, records, look)
@@ -151,6 +153,7 @@ class Appender:
                     rule.stop()
         finally:  # also if `look` raises
             rule.stop()
+            self._ended_s = monotonic()
         return self._ended(append_id, monotonic() - began_s)
 
     def _do(
@@ -172,7 +175,9 @@ class Appender:
                 look(seen)
                 rule.read(seen)
             case AppendCall.PRODUCE:
-                rule.produced(log.produce(records))
+                asked_s = monotonic()
+                landed = log.produce(records)
+                rule.produced(landed, (monotonic() - asked_s) * 1_000)
             case AppendCall.COMMIT:
                 asked_s = monotonic()
                 said = log.commit()

@@ -8,6 +8,9 @@ next call, and at the end how the append has ended. It works on any log with tra
     READ finds a visible record beyond the expected one -> CONFLICT
     READ finds something undecided -> PAUSE -> READ, and after a while FENCE -> READ
 
+Who has lost an attempt, pauses before the next one, also if that belongs to another append: the
+winner is mostly at it again, and both would lose.
+
 E is the offset up to which all was decided and read. An offset is given once, so nothing lies
 between what was read and a record that lies at E: nothing visible, and nothing undecided that could
 become visible. The end of the log would not do for E: what is undecided below it may be committed.
@@ -31,9 +34,11 @@ from coop_consumer.logs.port import Landed, StableRead
 
 SLOW_COMMIT_MS = 1_000
 """A commit that took longer may have been sent twice."""
-BACKOFF_MS = 4.0
-"""A pause behind a lost attempt is random, below this; twice as much behind each further one."""
-BLOCKED_PAUSE_MS = 1.0
+BACKOFF_MS, BACKOFF_MAX_MS = 4.0, 512.0
+"""A pause behind a lost attempt is random, below twice the first, or twice as long as producing has
+taken: whoever comes back too early disturbs others. Each further loss doubles it, up to the second.
+"""
+BLOCKED_PAUSE_MS, BLOCKED_PAUSE_MAX_MS = 1.0, 16.0
 FENCE_AFTER_MS, FENCE_AFTER_MAX_MS = 250.0, 8_000.0
 """So long others' undecided transaction is waited for, before it is ended.
 
@@ -107,6 +112,7 @@ class ConditionalAppend:
         "_fresh_end",
         "_losses",
         "_must_renew",
+        "_produce_ms",
         "appended",
         "blocked_at",
         "end",
@@ -124,7 +130,7 @@ class ConditionalAppend:
         self._fence_after_ms = self._fence_at_ms = fence_after_ms
         self._must_renew = True
         self._fresh_end = self.appended = self.blocked_at = _UNKNOWN
-        self._losses = 0
+        self._losses, self._produce_ms = 0, 0.0
         self.next: AppendCall | None = None
         self.end: AppendEnd | None = None
         self._set_up(_UNKNOWN, 0, b"")
@@ -137,7 +143,9 @@ class ConditionalAppend:
         self._commits = 0
         self._commit_ms = self._blocked_ms = self.pause_ms = 0.0
 
-    def begin(self, expected: int, count: int, append_id: bytes) -> None:
+    def begin(
+        self, expected: int, count: int, append_id: bytes, *, rested_ms: float = 0.0
+    ) -> None:
         """Begin an append.
 
         Args:
@@ -145,6 +153,7 @@ class ConditionalAppend:
             count: How many records.
             append_id: The header of its first record. Whoever sends an append again sends the same
                 id again; then it is found, and not appended twice.
+            rested_ms: How long ago the last append has ended: so much of a pause is over.
         """
         assert self.next is None, "an append is under way"
         assert count > 0, "an append without records"
@@ -156,6 +165,8 @@ class ConditionalAppend:
         elif is_fresh:
             self.position = self._fresh_end
             self.next = AppendCall.PRODUCE
+        elif self._losses:  # its attempt before was lost to somebody who may be at it still
+            self._back_off(rested_ms)
         else:
             self.next = AppendCall.READ
 
@@ -219,9 +230,10 @@ class ConditionalAppend:
                 self._blocked_ms = 0.0
                 self.next = AppendCall.PRODUCE
 
-    def produced(self, landed: Landed) -> None:
-        """PRODUCE is answered."""
+    def produced(self, landed: Landed, took_ms: float = 0.0) -> None:
+        """PRODUCE is answered, after so many milliseconds."""
         self._check(AppendCall.PRODUCE)
+        self._produce_ms = took_ms
         self._fresh_end = _UNKNOWN
         is_in_place = (landed.first, landed.last) == (self.position, self._end_wanted - 1)
         if landed.said is Said.BROKEN:
@@ -280,7 +292,11 @@ class ConditionalAppend:
     def _lost(self) -> None:
         """Others were in between: look again, some time later."""
         self._losses = min(self._losses + 1, _LOSSES_MAX)
-        self._pause(self._chance() * BACKOFF_MS * 2.0**self._losses)
+        self._back_off()
+
+    def _back_off(self, rested_ms: float = 0.0) -> None:
+        most_ms = min(max(BACKOFF_MS, self._produce_ms) * 2.0**self._losses, BACKOFF_MAX_MS)
+        self._pause(max(self._chance() * most_ms - rested_ms, 0.0))
 
     def _wait_at(self, offset: int) -> None:
         """Somebody's transaction is undecided: a record would not lie at its end."""
@@ -289,7 +305,9 @@ class ConditionalAppend:
         if self._blocked_ms >= self._fence_at_ms:
             self.next = AppendCall.FENCE
         else:
-            pause_ms = BLOCKED_PAUSE_MS * (1.0 + self._chance())
+            # Each look costs the brokers and the machine time that the other writer needs.
+            pause_ms = min(BLOCKED_PAUSE_MS + self._blocked_ms, BLOCKED_PAUSE_MAX_MS)
+            pause_ms *= 1.0 + self._chance()
             self._blocked_ms += pause_ms
             self._pause(pause_ms)
 

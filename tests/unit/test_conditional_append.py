@@ -86,6 +86,61 @@ def test_pauses_grow_with_each_loss_up_to_a_bound() -> None:
     assert pauses == [4, 8, 16, 32, 64, 128, 128, 128, 128]
 
 
+def test_pauses_are_as_long_as_producing_takes_up_to_the_same_bound() -> None:
+    rule, pauses = begun(), []
+    for _ in range(9):
+        rule.read(EMPTY)
+        rule.produced(Landed(Said.DONE, 1, 1), took_ms=30)
+        rule.aborted(Said.DONE)
+        pauses.append(rule.pause_ms)
+        rule.paused()
+    assert pauses == [30, 60, 120, 240, 256, 256, 256, 256, 256]
+
+
+def lost_to(winner: VisibleRecord) -> ConditionalAppend:
+    """A rule whose append has lost an attempt, and then met the winner's record."""
+    rule = begun()
+    rule.read(EMPTY)
+    rule.produced(Landed(Said.DONE, 1, 1))
+    rule.aborted(Said.DONE)
+    rule.paused()
+    rule.read(StableRead([winner], 2, 2, 2))
+    assert (rule.end, rule.found) == (AppendEnd.CONFLICT, winner.offset)
+    return rule
+
+
+@pytest.mark.parametrize(("rested_ms", "pause_ms"), [(0.0, 4.0), (1.5, 2.5), (60_000.0, 0.0)])
+def test_who_has_lost_pauses_before_its_next_append_unless_it_has_rested(
+    rested_ms: float, pause_ms: float
+) -> None:
+    rule = lost_to(VisibleRecord(0, None, b"won"))
+    rule.begin(0, 1, b"next", rested_ms=rested_ms)
+    assert (rule.next, rule.pause_ms) == (AppendCall.PAUSE, pause_ms)
+    rule.paused()
+    rule.read(StableRead([], 2, 2, 2))
+    rule.produced(Landed(Said.DONE, 2, 2))
+    rule.committed(Said.DONE)
+    rule.begin(0, 1, b"an old token")
+    assert rule.next is AppendCall.READ, "an own win ends it"
+
+
+def test_who_has_met_a_record_without_losing_an_attempt_does_not_pause() -> None:
+    rule = begun()
+    rule.read(StableRead([VisibleRecord(0, None, b"")], 2, 2, 2))
+    rule.begin(0, 1, b"next")
+    assert rule.next is AppendCall.READ
+
+
+def test_an_undecided_transaction_is_looked_at_less_and_less_often() -> None:
+    rule, pauses = begun(), []
+    for _ in range(8):
+        rule.read(StableRead([], 0, 0, 1))
+        assert rule.next is AppendCall.PAUSE
+        pauses.append(rule.pause_ms)
+        rule.paused()
+    assert pauses == [1.5, 3.75, 9.375, 23.4375, 24, 24, 24, 24]
+
+
 def test_an_undecided_transaction_is_waited_for_and_then_ended() -> None:
     rule, waited_ms = begun(), 0.0
     blocked = StableRead([], 7, 7, 9)
