@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from assignors import subtract, union
 from coop_consumer import forks
-from coop_consumer.errors import MisuseError
+from coop_consumer.errors import MisuseError, OutOfMemoryError, lacking
 from coop_consumer.executors import child
 from coop_consumer.executors.workplace import ChildDiedError, ChildError
 from coop_consumer.log_events import LogEvent
@@ -239,6 +240,11 @@ class Child:
         except ValueError:  # its exit code is unknown, so multiprocessing believes it alive
             _known_to_multiprocessing.discard(self._process)
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether it has ended by SIGKILL, and not by ours."""
+        return self._exit_code() == -signal.SIGKILL and not self.is_killed
+
     def obituary(self) -> str:
         """How it ended, for people."""
         self._has_died_within(_END_S)
@@ -346,6 +352,7 @@ class Children:
         """Start the children; returns when all have answered.
 
         Raises:
+            OutOfResourceError: This machine gives too little for them.
             MisuseError: A child ends at once.
         """
         atexit.register(self._abandon)
@@ -356,7 +363,12 @@ class Children:
             for it in self.each:
                 it.call("ready")
         except ChildDiedError as error:
+            was_killed = any(it.was_killed for it in self.each)
             self.end()
+            if (shortage := lacking(error.__cause__ or error)) is not None:
+                raise shortage from error
+            if was_killed:  # by the kernel: nobody else knows it yet
+                raise OutOfMemoryError(str(error)) from error
             raise MisuseError(
                 "WorkerPool(executor='process')",
                 f"its processes cannot start ({error}; stderr has more)",

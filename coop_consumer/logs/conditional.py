@@ -143,9 +143,7 @@ class ConditionalAppend:
         self._commits = 0
         self._commit_ms = self._blocked_ms = self.pause_ms = 0.0
 
-    def begin(
-        self, expected: int, count: int, append_id: bytes, *, rested_ms: float = 0.0
-    ) -> None:
+    def begin(self, expected: int, count: int, append_id: bytes, *, rested_ms: float = 0.0) -> None:
         """Begin an append.
 
         Args:

@@ -40,11 +40,11 @@ _SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     # Transactions that time out are looked for every 10 s otherwise.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # Compaction is a fault of its own, and always there: see PROGRESS_SETTINGS.
+    # Compaction is a fault of its own, and always there: see COMPACTED_SETTINGS.
     "log.cleaner.backoff.ms": "500",
 }
 
-PROGRESS_SETTINGS = {
+COMPACTED_SETTINGS = {
     "cleanup.policy": "compact",
     "segment.ms": "1000",
     "min.cleanable.dirty.ratio": "0.01",
@@ -53,7 +53,7 @@ PROGRESS_SETTINGS = {
     # When the log had it, not when it was sent: a cut network may lie in between.
     "message.timestamp.type": "LogAppendTime",
 }
-"""A progress topic that is compacted every second, in the middle of whatever happens."""
+"""A progress topic, or a changelog, that is compacted every second, in the middle of whatever happens."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Offset
 
 from coop_consumer.state.entry import decode
+from tests.chaos.arena import COMPACTED_SETTINGS
 from tests.chaos.outputs import OutputsVerdict, Seen, judge_outputs
 from tests.chaos.scene import PARTITIONS, Made, Scene
 from tests.chaos.totals import GENERATION, RUN
@@ -57,6 +58,10 @@ class OnceScene(Scene):
     def _log(self) -> str:
         return f"{self.progress_topic}-{self.group}"
 
+    @property
+    def _changelog(self) -> str:
+        return f"{self.group}-{self.topic}-state"
+
     def _own_settings(self, folder: Path) -> dict[str, object]:
         self.outputs = f"{self.topic}-outputs"
         self.topics[self._log] = self.topics[self.progress_topic]
@@ -72,6 +77,8 @@ class OnceScene(Scene):
 
     def _worker(self, executor: str) -> str:
         self._has_state = executor == "thread"
+        if self._has_state:
+            self.topics[self._changelog] = PARTITIONS, COMPACTED_SETTINGS
         return f"tests.chaos.totals:{'Totals' if self._has_state else 'Places'}"
 
     def _judge_outputs(self, made: Mapping[Place, Made]) -> OutputsVerdict:
@@ -79,13 +86,11 @@ class OnceScene(Scene):
         outputs = [seen(it, steady_ns) for it in self._decided(self.outputs, OUTPUT_PARTITIONS)]
         stock.eventually(lambda: len(self._reader.seen_ns), lambda count: count >= len(outputs))
         self._reader.leave()
-        changelog = f"{self.group}-{self.topic}-state"
         states: dict[bytes, bytes] | None = None
         if self._has_state:
-            self.topics[changelog] = PARTITIONS, {}
             states = {
                 it.key() or b"": decode(it.value() or b"").now.value
-                for it in self._decided(changelog, PARTITIONS)
+                for it in self._decided(self._changelog, PARTITIONS)
             }
         seen_ns: dict[Place, int] = {}
         for value, at_ns in self._reader.seen_ns.values():

@@ -22,7 +22,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaException, Producer
 
 from assignors import key_hash
-from tests.chaos.arena import PROGRESS_SETTINGS, Arena
+from tests.chaos.arena import COMPACTED_SETTINGS, Arena
 from tests.chaos.checker import Verdict, judge
 from tests.chaos.fleet import STEP_TIMEOUT_S, Fleet, StuckError
 from tests.chaos.load import Load, weighted_keys
@@ -84,7 +84,7 @@ class Scene:
         self.load = Load(arena.quiet_client, self.topic, RATE, keys)
         self.topics: dict[str, tuple[int, Mapping[str, str]]] = {
             self.topic: (PARTITIONS, {}),
-            self.progress_topic: (LOG_PARTITIONS, PROGRESS_SETTINGS),
+            self.progress_topic: (LOG_PARTITIONS, COMPACTED_SETTINGS),
         }
         own = self._own_settings(folder)
         self.witness = Witness(arena.quiet_client, self._log, LOG_PARTITIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import multiprocessing
 import os
 import signal
@@ -15,7 +16,14 @@ import pytest
 
 from assignors import KeyRange, TopicPartition
 from coop_consumer import BatchFailure, Context, Record, Worker, WorkerPool
-from coop_consumer.errors import ConfigError, MisuseError, WorkerMethodError
+from coop_consumer.errors import (
+    ConfigError,
+    MisuseError,
+    OutOfMemoryError,
+    OutOfThreadsError,
+    WorkerMethodError,
+)
+from coop_consumer.executors.children import Child
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.stock import keys_of
@@ -223,6 +231,38 @@ def test_children_that_cannot_start_are_told_at_once(job: MakeJob, tmp_path: Pat
     with pytest.raises(MisuseError, match="its processes cannot start"):
         pool.start()
     assert not multiprocessing.active_children()
+
+
+class KilledAtItsStart(InChild):
+    """Its process is killed while it starts, as the kernel does where memory is short."""
+
+    def __setstate__(self, state: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_child_that_is_killed_at_its_start_is_no_misuse(job: MakeJob, tmp_path: Path) -> None:
+    orders = job()
+    pool = WorkerPool(
+        KilledAtItsStart(tmp_path), orders.settings, [orders.topic], workers=2, executor="process"
+    )
+    with pytest.raises(OutOfMemoryError, match=r"was killed by signal 9 .* Give the process more"):
+        pool.start()
+    assert not multiprocessing.active_children()
+
+
+def test_children_that_the_machine_refuses_are_no_misuse(
+    job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(Child, "_spawn", refused)
+    orders = job()
+    pool = WorkerPool(
+        InChild(tmp_path), orders.settings, [orders.topic], workers=2, executor="process"
+    )
+    with pytest.raises(OutOfThreadsError, match="Resource temporarily unavailable"):
+        pool.start()
 
 
 def test_children_come_and_go_while_the_pool_runs(job: MakeJob, tmp_path: Path) -> None:
