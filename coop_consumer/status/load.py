@@ -1,8 +1,8 @@
 """The load of a group as its members report it: how busy they are, which keys are heavy. Pure.
 
 In: the last report of each member, from the progress log, and the members and partitions that were
-seen. Out: a `GroupLoad`, in terms of the group's partitions. Reports come from others. A number
-beyond all reason was refused where the record was read; nothing here divides by one that may be zero.
+seen. Out: a `GroupLoad`, in terms of the group's partitions. Reports come from others. Where they
+were read, numbers beyond all reason were refused; nothing here divides by one that may be zero.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ COMPACTED_SETTINGS = {
     # When the log had it, not when it was sent: a cut network may lie in between.
     "message.timestamp.type": "LogAppendTime",
 }
-"""A progress topic, or a changelog, that is compacted every second, in the middle of whatever happens."""
+"""A progress topic or a changelog: compacted every second, in the middle of whatever happens."""
 
 
 @dataclass(slots=True)

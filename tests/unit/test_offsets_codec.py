@@ -287,7 +287,8 @@ def test_a_load_beyond_all_reason_is_no_load(number: int, most: int, what: str) 
     sound, key = encode_value(_TOLD), LoadKey("g", "m")
     assert decode_value(key, sound) == _TOLD
     decode_value(key, with_number(most))
-    with pytest.raises(CorruptRecordError, match=f"a load of {most + 1} {what}, {most} are the most"):
+    told = f"a load of {most + 1} {what}, {most} are the most"
+    with pytest.raises(CorruptRecordError, match=told):
         decode_value(key, with_number(most + 1))
 
 
