@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from assignors import KeyRange
 from coop_consumer.core.actions import APART, APART_MAX, HoldApart, Level
-from coop_consumer.core.key_names import shown
+from coop_consumer.core.key_names import named, shown
 from coop_consumer.core.lane import hash_of, records_of
-from coop_consumer.core.record import key_of, place_of
+from coop_consumer.core.record import place_of
 from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.log_events import LogEvent
 
@@ -115,18 +115,16 @@ class HotHashes:
         if tenure is not None and self._may_move(partition, tenure, key_hash):  # else it drains
             self._counted[partition.tp] = 0
             place, record = first_of(self.state, tenure, key_hash)
-            keys = self.state.config.log_keys
-            key = key_of(record, keys) if record else ""
+            about = self.state.config.log_keys, record._key if record else None, key_hash
+            key = named(*about, known=record is not None)
             self.state.report(
                 Level.WARNING,
                 LogEvent.KEY_HOT,
-                f"{partition.tp}: {count} of {waiting} records that wait are of the key of "
-                f"{place}{key}. One worker runs it, so it is fetched "
-                "by itself from now on, at its pace; the other keys go on.",
+                f"{partition.tp}: {count} of {waiting} records that wait are of one key{key}, the "
+                f"first of them {place}. One worker runs it, so it is fetched by itself from now "
+                "on, at its pace; the other keys go on.",
                 tp=partition.tp,
-                key=shown(
-                    keys, record._key if record else None, key_hash, known=record is not None
-                ),
+                key=shown(*about, known=record is not None),
             )
             self.handover.move_apart(partition, tenure, key_hash)
 

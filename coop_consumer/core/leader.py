@@ -133,8 +133,8 @@ def plan(
             shown.setdefault(tp.topic, []).append(tp.partition)
         planned[member.member_id] = Planned(shown, encode_assignment(data))
     remarks = tuple(
-        f"{s.name} says what {s.loads_unreadable} of its claims cost in bytes that are no loads of "
-        "these ranges: they count as even"
+        f"{s.name} says what its claims cost in bytes that are no loads of these ranges: they "
+        "count as even"
         for _, s in sorted(staying.items())
         if s.loads_unreadable
     )

@@ -54,7 +54,8 @@ def test_a_hash_that_has_most_of_what_waits_is_fetched_by_itself_and_the_others_
     assert starts(member) == [(0, APART)]
     [line] = lines(member)
     told = (
-        "t-0: 50 of 70 records that wait are of the key of t-0@0 (key b'hot'). One worker runs it"
+        "t-0: 50 of 70 records that wait are of one key (hot), the first of them t-0@0. One worker "
+        "runs it"
     )
     assert line.startswith(told)
     assert member.told(actions.StopStream) == []

@@ -128,7 +128,7 @@ def test_a_load_that_cannot_be_read_is_remarked_and_counts_as_even() -> None:
     assert told == {"a": {T0: (low,)}, "b": {T0: (high,)}}
     assert made.notes == []
     [remark] = made.remarks
-    assert remark.startswith("a says what 1 of its claims cost in bytes that are no loads")
+    assert remark.startswith("a says what its claims cost in bytes that are no loads")
 
 
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:
