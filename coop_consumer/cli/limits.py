@@ -11,6 +11,7 @@ import os
 import resource
 import threading
 from _thread import start_new_thread
+from contextlib import suppress
 from pathlib import Path
 
 from coop_consumer.errors import OutOfFilesError, OutOfMemoryError, OutOfThreadsError
@@ -27,6 +28,7 @@ three brokers. With one it has 25 and 46, if some of the groups work with exactl
 readers of both kinds."""
 _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
+_KERNELS_LIMITS = Path("/proc/sys/kernel/pid_max"), Path("/proc/sys/kernel/threads-max")
 _STACK_BYTES = 8 << 20
 """Address space for a thread's stack, if no limit says otherwise."""
 _ARENA_BYTES = 128 << 20
@@ -88,11 +90,22 @@ def _refuse_few_files(count: int = FILES_MIN) -> None:
         raise OutOfFilesError(f"the limit is {limit}, which leaves {left}")
 
 
+def _refuse_more_than_the_kernel_has(count: int) -> None:
+    """To start as many as there can be would take minutes, in which nothing else could start."""
+    for path in _KERNELS_LIMITS:
+        with suppress(OSError, ValueError):
+            most = int(path.read_text())
+            if count > most:
+                what = f"{count:,} are needed, and kernel.{path.name} is {most:,}"
+                raise OutOfThreadsError(what)
+
+
 def _refuse_few_threads(count: int) -> None:
     """Start so many threads at once, for a moment: this meets every kind of limit.
 
     Not by `threading`: its `start` waits for ever for a thread that gets no memory.
     """
+    _refuse_more_than_the_kernel_has(count)
     go = threading.Event()
     begun = 0
     try:

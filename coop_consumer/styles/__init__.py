@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from coop_consumer.config.choices import ExecutorName, OnOverdue
+from coop_consumer.config.sections.sharing import WORKERS_MAX
 from coop_consumer.config.setting import shown
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, MisuseError
@@ -94,6 +95,12 @@ def refuse_useless(workers: object, executor: ExecutorName) -> None:
         raise ConfigError("workers", problem, "Use 1 or more")
     if workers < 1:
         raise ConfigError("workers", f"={workers} processes nothing", "Use 1 or more")
+    if workers > WORKERS_MAX:
+        raise ConfigError(
+            "workers",
+            f"={workers} are more than one member can use",
+            f"Use {WORKERS_MAX:,} at most, and more members",
+        )
     if executor == "inline" and workers > 1:
         raise ConfigError(
             "workers",

@@ -71,6 +71,17 @@ def test_too_few_threads_are_said_before_anything_starts(monkeypatch: pytest.Mon
         limits.refuse_too_little(64)
 
 
+def test_more_threads_than_the_kernel_has_are_refused_before_one_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pid_max").write_text("103\n")
+    missing = tmp_path / "threads-max"
+    monkeypatch.setattr(limits, "_KERNELS_LIMITS", (missing, tmp_path / "pid_max"))
+    monkeypatch.setattr(limits, "start_new_thread", lambda *_: pytest.fail("one was tried"))
+    with pytest.raises(OutOfThreadsError, match=r"104 are needed, and kernel\.pid_max is 103"):
+        limits.refuse_too_little(64)
+
+
 COMMANDS = (
     "status billing", "doctor", "retry billing --all", "skip billing --all", "release billing",
     "reset billing --to latest", "policy get", "policy set accept.range.fetch=true --topic t",

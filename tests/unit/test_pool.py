@@ -133,6 +133,13 @@ def test_more_processes_than_make_sense_are_refused() -> None:
         WorkerPool(Fine, NOWHERE, ["orders"], executor="process", workers=1_000)
 
 
+def test_more_workers_than_one_member_can_use_are_refused() -> None:
+    with pytest.raises(ConfigError, match="workers=100001 are more than .* Use 100,000 at most"):
+        WorkerPool(Fine, NOWHERE, ["orders"], workers=100_001)
+    with pytest.raises(ConfigError, match="workers=100001 is above 100000"):
+        WorkerPool(Fine, {**NOWHERE, "workers": 100_001}, ["orders"])
+
+
 def test_what_does_not_go_with_one_thread_is_refused() -> None:
     with pytest.raises(MisuseError, match="its handler is async"):
         WorkerPool(Awaits, NOWHERE, ["orders"], executor="inline")

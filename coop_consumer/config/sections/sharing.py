@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from coop_consumer.config.choices import AssignorName, Balance, Ordering, Split, UpgradeFrom
 from coop_consumer.config.setting import Section, setting
 
+WORKERS_MAX = 100_000
+"""Of one member. Tasks of an event loop may be as many; of threads, machines allow fewer."""
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SharingSettings:
@@ -51,6 +54,7 @@ class SharingSettings:
         "without a worker nothing is processed. In a file of settings it can change while "
         "`coop-consumer run` runs (SIGHUP)",
         low=1,
+        high=WORKERS_MAX,
         derived="64; of processes, one a usable core; inline, 1",
     )
     capacity: int | None = setting(
