@@ -134,7 +134,7 @@ def test_more_processes_than_make_sense_are_refused() -> None:
 
 
 def test_more_workers_than_one_member_can_use_are_refused() -> None:
-    with pytest.raises(ConfigError, match="workers=100001 are more than .* Use 100,000 at most"):
+    with pytest.raises(ConfigError, match=r"workers=100001 are more than .* Use 100,000 at most"):
         WorkerPool(Fine, NOWHERE, ["orders"], workers=100_001)
     with pytest.raises(ConfigError, match="workers=100001 is above 100000"):
         WorkerPool(Fine, {**NOWHERE, "workers": 100_001}, ["orders"])
