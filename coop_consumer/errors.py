@@ -391,18 +391,20 @@ class ConfigError(SetupError):
     """One setting is unknown, out of bounds, or contradicts another.
 
     `problem` continues the sentence that the name begins ("=1 is below 5: every commit is ...", or
-    "is missing") and never quotes a secret; `remedy` is a sentence without its full stop.
+    "is missing") and never quotes a secret; `remedy` and `consequence` are sentences without their
+    full stops.
     """
 
     name: str
     problem: str
     remedy: str
+    consequence: str = "Nothing was started"
 
     exit_code = ExitCode.USAGE
 
     def __str__(self) -> str:
         gap = "" if self.problem.startswith("=") else " "
-        return f"{self.name}{gap}{self.problem}. Nothing was started. {self.remedy}."
+        return f"{self.name}{gap}{self.problem}. {self.consequence}. {self.remedy}."
 
 
 @dataclass(eq=False)

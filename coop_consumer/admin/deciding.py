@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from coop_consumer.admin.amend import Amender
 from coop_consumer.status.errors import GroupMissingError, NotParkedError, PartitionMissingError
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
+from coop_consumer.status.standing import RecordState
+from coop_consumer.status.words import standing
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -134,14 +137,18 @@ def _parked(status: GroupStatus, place: TopicPartition, offset: int) -> RecordSt
     partition = partitions[place]
     record = next((it for it in partition.failed if it.offset == offset), None)
     if record is None or not record.is_parked:
-        problem = _actual_standing(partition, offset, record)
+        problem = _actual_standing(partition, offset, record, status.at_ms)
         raise NotParkedError(place.topic, place.partition, offset, problem)
     return record
 
 
-def _actual_standing(partition: PartitionStatus, offset: int, record: RecordStatus | None) -> str:
+def _actual_standing(
+    partition: PartitionStatus, offset: int, record: RecordStatus | None, now_ms: int
+) -> str:
     if record is not None:
-        return f"is not parked: it failed {record.attempts} times and is being tried again"
+        if record.standing in (RecordState.PARKED, RecordState.UNTOLD):  # told before a `retry`
+            record = replace(record, standing=RecordState.RETRYING)
+        return f"is not parked: {standing(record, now_ms, str)}"
     if offset >= partition.end:
         return f"is not there yet, the partition ends at {partition.end}"
     if partition.stable is not None and offset < partition.stable:

@@ -24,7 +24,8 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION, BracketedArgument
-from coop_consumer.plain_text import printable
+from coop_consumer.plain_text import command, printable
+from coop_consumer.status.errors import NotParkedError
 from coop_consumer.status.model import RecordStatus
 from coop_consumer.status.words import key_text
 
@@ -32,7 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _choice_options(command: Callable[P, R]) -> Callable[P, R]:
+def _choice_options(decides: Callable[P, R]) -> Callable[P, R]:
     """Add what names one parked record, or many."""
     for add in reversed(
         (
@@ -64,8 +65,8 @@ def _choice_options(command: Callable[P, R]) -> Callable[P, R]:
             click.option("--dry-run", is_flag=True, help="Show them, and decide nothing."),
         )
     ):
-        command = add(command)
-    return command
+        decides = add(decides)
+    return decides
 
 
 @click.command(short_help="Try parked records again.")
@@ -161,7 +162,12 @@ def _decide(connection: Connection, group: str, choice: _Choice, decision: Decis
         return
     place, offset = one
     with Inspector(connection.config(group)) as inspector:
-        record = decide_one(inspector, place, offset, decision, is_trial=choice.dry_run)
+        try:
+            record = decide_one(inspector, place, offset, decision, is_trial=choice.dry_run)
+        except NotParkedError as error:
+            status = command("status", group, options=connection.words)
+            error.add_note(f"To see them:\n    {status}")
+            raise
     who = (
         f"at member {record.member} on {record.host}" if record.member else "once a member owns it"
     )
@@ -178,7 +184,8 @@ def _decide_many(connection: Connection, group: str, choice: _Choice, decision: 
         echo(line)
     total = sum(map(len, chosen.values()))
     if not total:
-        echo("No parked record fits. `coop-consumer status` lists those that are parked.")
+        status = command("status", group, options=connection.words)
+        echo(f"No parked record fits. `{status}` lists those that are parked.")
     elif choice.dry_run:
         echo(f"{count_of(total)} would be decided about. Nothing was decided (--dry-run).")
     else:

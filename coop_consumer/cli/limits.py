@@ -11,7 +11,6 @@ import os
 import resource
 import threading
 from _thread import start_new_thread
-from contextlib import suppress
 from pathlib import Path
 
 from coop_consumer.errors import OutOfFilesError, OutOfMemoryError, OutOfThreadsError
@@ -28,21 +27,27 @@ three brokers. With one it has 25 and 46, if some of the groups work with exactl
 readers of both kinds."""
 _OPEN_FILES = Path("/proc/self/fd")
 _SIZES = Path("/proc/self/statm")
-_KERNELS_LIMITS = Path("/proc/sys/kernel/pid_max"), Path("/proc/sys/kernel/threads-max")
+_MOST_THREADS = (Path("/proc/sys/kernel/threads-max"), Path("/proc/sys/kernel/pid_max"))
+"""What Linux has for all processes together."""
 _STACK_BYTES = 8 << 20
 """Address space for a thread's stack, if no limit says otherwise."""
 _ARENA_BYTES = 128 << 20
 """glibc reserves so much for a new thread's first allocation, and gives half of it back at once."""
 
 
-def refuse_too_little(workers: int) -> None:
-    """See that a member of so many threads can start; 5 ms for 100 threads.
+def refuse_too_little(workers: int, *, has_threads: bool) -> None:
+    """See that a member can start; 5 ms for 100 threads.
+
+    Args:
+        workers: How many it has.
+        has_threads: Whether each of them is a thread of this process.
 
     Raises:
         OutOfFilesError, OutOfMemoryError, OutOfThreadsError: It cannot.
     """
     _refuse_few_files()
-    _refuse_few_threads(workers + CLIENT_THREADS)
+    _refuse_beyond_the_machine(workers)
+    _refuse_few_threads((workers if has_threads else 0) + CLIENT_THREADS)
 
 
 def refuse_too_little_for_a_look() -> None:
@@ -90,14 +95,12 @@ def _refuse_few_files(count: int = FILES_MIN) -> None:
         raise OutOfFilesError(f"the limit is {limit}, which leaves {left}")
 
 
-def _refuse_more_than_the_kernel_has(count: int) -> None:
-    """To start as many as there can be would take minutes, in which nothing else could start."""
-    for path in _KERNELS_LIMITS:
-        with suppress(OSError, ValueError):
-            most = int(path.read_text())
-            if count > most:
-                what = f"{count:,} are needed, and kernel.{path.name} is {most:,}"
-                raise OutOfThreadsError(what)
+def _refuse_beyond_the_machine(count: int) -> None:
+    """Refuse what cannot be, before trying takes all threads and all memory from others."""
+    for path in _MOST_THREADS:
+        if path.exists() and count > (most := int(path.read_text(encoding="ascii"))):
+            wanted = f"{count:,} of {most:,} that this machine has for all processes"
+            raise OutOfThreadsError(f"{wanted} were to be started")
 
 
 def _refuse_few_threads(count: int) -> None:
@@ -105,7 +108,6 @@ def _refuse_few_threads(count: int) -> None:
 
     Not by `threading`: its `start` waits for ever for a thread that gets no memory.
     """
-    _refuse_more_than_the_kernel_has(count)
     go = threading.Event()
     begun = 0
     try:

@@ -10,6 +10,7 @@ from coop_consumer.admin.releasing import release_all, waits_of
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
+from coop_consumer.plain_text import command
 
 
 @click.command(short_help="Let members begin that wait for another one's handler.")
@@ -48,8 +49,26 @@ def release(
             echo(line)
         if dry_run:
             return
-        if not yes:
-            risk = "" if waits.is_once else "Their order may break. "
-            click.confirm(f"{risk}Release them?", abort=True)
+        risk = "" if waits.is_once else "Their order may break. "
+        if not (yes or _agrees(f"{risk}Release them?")):
+            echo("Nothing was released.")
+            return
         release_all(inspector, waits)
-    echo(f"Released. `coop-consumer status {group}` shows who begins.")
+    status = command("status", group, options=connection.words)
+    echo(f"Released. `{status}` shows who begins.")
+
+
+def _agrees(question: str) -> bool:
+    """The answer of the person at the terminal.
+
+    Raises:
+        click.UsageError: Nobody answers: there is no terminal, and no text in its place.
+    """
+    try:
+        return click.confirm(question)
+    except click.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):  # click makes no difference
+            raise KeyboardInterrupt from None
+        raise click.UsageError(
+            "nobody answers the question. Nothing was released. To release without it: --yes."
+        ) from None

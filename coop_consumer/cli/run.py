@@ -186,7 +186,7 @@ def run(
         log.info("group %s: member %s has left, after its process fell", group, member, extra=extra)
         return
     at_once = workers or config.workers_on(executor)
-    refuse_too_little(at_once if executor == "thread" else 0)
+    refuse_too_little(at_once, has_threads=executor == "thread")
     seat = None
     if orders is not None:
         seat = ParentsSeat(orders)

@@ -51,6 +51,7 @@ class LineForm:
                 "--separator",
                 f"={shown(os.fsdecode(self.separator))} is not in line {number}, so it has no key",
                 "Correct that line, and send it and those behind it",
+                "The lines before it were sent",
             )
         return replace(self.common, key=key, value=value)
 

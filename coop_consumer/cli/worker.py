@@ -80,7 +80,15 @@ def _absent(module: ModuleType, class_name: str) -> str:
     ]
     near = get_close_matches(class_name, workers, n=1, cutoff=0.0)
     hint = f"; it has {near[0]}" if near else "; it has no Worker at all"
-    return f"module {module.__name__} has no {class_name}{hint}"
+    return f"module {module.__name__}, {_place(module)}, has no {class_name}{hint}"
+
+
+def _place(module: ModuleType) -> str:
+    """Where a module is: another one of the same name may hide the one that was meant."""
+    if module.__file__ is not None:
+        return module.__file__
+    folders = ", ".join(getattr(module, "__path__", ()))  # of a package without __init__.py
+    return f"the folder {folders}" if folders else "which is built in"
 
 
 def _short(error: BaseException) -> str:

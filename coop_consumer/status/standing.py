@@ -161,6 +161,12 @@ def decide(
     )
 
 
+def look_at(tp: TopicPartition, offset: int, options: Iterable[str]) -> Command:
+    """The command that shows a record."""
+    words = ("--partition", tp.partition, "--from", offset, "--count", 1)
+    return Command("look at it", command("read", tp.topic, *words, options=options))
+
+
 def commands_for(
     group: str, tp: TopicPartition, record: RecordStatus, options: Iterable[str]
 ) -> tuple[Command, ...]:
@@ -173,6 +179,8 @@ def commands_for(
         options: What the command line needs to find the group, as words.
     """
     options = list(options)
+    if record.is_overdue:  # only its owner can end the handler; the record may say why it hangs
+        return (look_at(tp, record.offset, options),)
     if record.standing is RecordState.PARKED:
         return decide(group, tp, record.offset, options)
     if record.standing is RecordState.WAITING and record.behind:

@@ -233,6 +233,7 @@ def test_a_line_without_separator_ends_it_and_what_was_sent_is_told(
     told = call("send", name, "--lines", "-", "--separator", ":", stdin=b"a:1\nb:2\nc3\nd:4\n")
     assert told.exit_code == ExitCode.USAGE
     assert "--separator=: is not in line 3" in told.stderr
+    assert "Nothing was started" not in told.stderr
     assert f"2 records in {name}\n" in told.stderr
     assert [it["value"] for it in read_json(call, name)] == ["1", "2"]
 

@@ -95,6 +95,10 @@ MISTAKES = [
     Mistake("no topic named", "read", USAGE, ("Missing argument 'TOPIC'",)),
     Mistake("a number that is none", RUN + " --workers many", USAGE, ("--workers", "'many'")),
     Mistake("no worker at all", RUN + " --workers 0", USAGE, ("--workers", "0")),
+    Mistake(
+        "workers beyond what a machine has", RUN + " --workers 100000000", ExitCode.THREADS,
+        ("100,000,000 of ", "that this machine has", "run fewer workers"),
+    ),
     # -- the broker
     Mistake(
         "no broker named", "status billing", USAGE,

@@ -325,7 +325,8 @@ def test_an_instance_is_taken_as_a_pool_takes_it(jobs: str) -> None:
     [
         ("{jobs}", "it is not of the form module:Class"),
         (":Good", "it is not of the form module:Class"),
-        ("{jobs}:Goood", "has no Goood; it has Good"),
+        ("{jobs}:Goood", "{jobs}.py, has no Goood; it has Good"),
+        ("folder:Good", "module folder, the folder {here}/folder, has no Good; it has no Worker"),
         ("{jobs}:NUMBER", "it does not derive from coop_consumer.Worker"),
         ("{jobs}:Both", "it has both process and process_batch"),
         ("{jobs}:Yields", "its process yields"),
@@ -336,11 +337,12 @@ def test_an_instance_is_taken_as_a_pool_takes_it(jobs: str) -> None:
     ],
 )
 def test_a_worker_that_cannot_be_had_is_told_before_any_broker_is_asked(
-    jobs: str, spec: str, text: str
+    jobs: str, tmp_path: Path, spec: str, text: str
 ) -> None:
+    (tmp_path / "folder").mkdir()  # Python takes a folder for a module, too
     told = invoke("run", spec.format(jobs=jobs), "-t", "orders", "-g", "g", "--bootstrap", NOWHERE)
     assert told.exit_code == ExitCode.USAGE
-    assert text in told.stderr
+    assert text.format(jobs=jobs, here=tmp_path) in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from coop_consumer.cli.limits import refuse_too_little
 from coop_consumer.errors import OutOfResourceError
 resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]), int(sys.argv[2])))
 try:
-    refuse_too_little(64)
+    refuse_too_little(64, has_threads=True)
 except OutOfResourceError as error:
     print(error)
     sys.exit(error.exit_code)
@@ -68,18 +68,7 @@ def test_too_few_threads_are_said_before_anything_starts(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(limits, "start_new_thread", start)
     with pytest.raises(OutOfThreadsError, match=r"7 of 104 could be started.*ulimit -u"):
-        limits.refuse_too_little(64)
-
-
-def test_more_threads_than_the_kernel_has_are_refused_before_one_is_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "pid_max").write_text("103\n")
-    missing = tmp_path / "threads-max"
-    monkeypatch.setattr(limits, "_KERNELS_LIMITS", (missing, tmp_path / "pid_max"))
-    monkeypatch.setattr(limits, "start_new_thread", lambda *_: pytest.fail("one was tried"))
-    with pytest.raises(OutOfThreadsError, match=r"104 are needed, and kernel\.pid_max is 103"):
-        limits.refuse_too_little(64)
+        limits.refuse_too_little(64, has_threads=True)
 
 
 COMMANDS = (
@@ -157,6 +146,31 @@ def test_one_group_is_watched_where_a_look_is_possible_and_little_more(
     limits.refuse_too_little_for_watches(1, 1)
     with pytest.raises(OutOfFilesError):
         limits.refuse_too_little_for_watches(2, 2)
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_more_workers_than_the_machine_has_threads_for_are_refused_before_one_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, executor: str
+) -> None:
+    """A number with some zeros too many took all threads of the machine, then all memory."""
+    most = tmp_path / "threads-max"
+    most.write_text("30000\n", encoding="ascii")
+    monkeypatch.setattr(limits, "_MOST_THREADS", (most, tmp_path / "missing"))
+    begun: list[object] = []
+    monkeypatch.setattr(limits, "start_new_thread", lambda *call: begun.append(call))
+    (tmp_path / "jobs.py").write_text(
+        "from coop_consumer import Worker\n\nclass Job(Worker):\n"
+        "    def process(self, record):\n        pass\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("-t", "orders", "-g", "g", "--bootstrap", "127.0.0.1:1", "--no-supervise")
+    asked = ("run", "jobs:Job", *words, "--executor", executor, "--workers", "100000000")
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == ExitCode.THREADS, told.output
+    assert "of 30,000 that this machine has for all processes" in told.stderr
+    assert "run fewer workers" in told.stderr
+    assert len(begun) <= limits.LOOK_THREADS
 
 
 def test_threads_that_no_memory_is_left_for_are_a_matter_of_memory() -> None:

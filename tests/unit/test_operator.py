@@ -17,8 +17,8 @@ from coop_consumer.errors import MisuseError
 from coop_consumer.ops.actions import Asked, PageAction
 from coop_consumer.status.errors import NotParkedError
 from coop_consumer.status.seen import GroupSeen, MemberSeen, RecordSeen
-from offsets import Attempt, Committed, TenureRecord
-from tests.support.written_log import OLD, ORDERS, WrittenLog, facts, seen
+from offsets import Act, Attempt, Committed, Doing, TenureRecord
+from tests.support.written_log import NOW_MS, OLD, ORDERS, WrittenLog, facts, seen
 
 CONFIG = Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"})
 HASH = key_hash(b"customer-7")
@@ -106,6 +106,31 @@ def test_what_is_not_parked_any_more_is_left_alone(
     for call in (of_groups.look, of_groups.carry_out):
         with pytest.raises(NotParkedError):
             call(Asked(PageAction.RETRY, "g", ORDERS, 12))
+    assert done == []
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "told"),
+    [
+        (Act.RUNS, "HandlerOverdueError: it runs", "its handler runs for 4 s"),
+        (Act.BACKS_OFF, "ValueError: no plane", "backs off after 1 attempt"),
+        (None, "ValueError: no plane", "failed 1 time, is tried again"),
+        (Act.PARKED, "ValueError: no plane", "failed 1 time, is tried again"),  # told before it
+    ],
+)
+def test_a_record_that_is_not_parked_is_said_to_stand_as_it_does(
+    monkeypatch: pytest.MonkeyPatch, done: Done, act: Act | None, error: str, told: str
+) -> None:
+    attempt = Attempt(43, HASH, 1, parked=False, error=error, since_ms=1)
+    doings = () if act is None else (Doing(43, HASH, act, NOW_MS - 4_000),)
+    record = TenureRecord(1, 0, (facts(WHOLE, 43),), attempts=(attempt,), doings=doings)
+    log = WrittenLog().base(1, 0).tenure(OLD, record)
+    member = MemberSeen("old", "db-7", 4, {ORDERS: (WHOLE,)}, incarnation=1)
+    at = RecordSeen(43, b"customer-7", HASH, 1)
+    group = seen(log, member, committed=Committed(43, "coop:1:orders"), records=(at,))
+    shows(monkeypatch, group)
+    with pytest.raises(NotParkedError, match=f"is not parked: {told}\\. Nothing was decided"):
+        GroupOperator(lambda _: CONFIG).look(Asked(PageAction.RETRY, "g", ORDERS, 43))
     assert done == []
 
 

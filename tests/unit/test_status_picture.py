@@ -207,6 +207,14 @@ def test_what_becomes_of_a_record_is_told_with_its_time(
     assert story_of(stands).startswith(told)
 
 
+def test_a_record_whose_handler_hangs_has_the_command_that_shows_the_record() -> None:
+    hangs = replace(OVERDUE, standing=RecordState.RUNNING)
+    [line] = [line for line in picture_of(hangs) if "coop-consumer" in line]
+    assert line.strip() == (
+        "to look at it:  coop-consumer read orders --partition 1 --from 43 --count 1"
+    )
+
+
 def test_a_record_that_waits_for_its_range_names_who_holds_it_and_the_way_out() -> None:
     waits = replace(
         FRESH, standing=RecordState.WAITING, standing_since_ms=NOW_MS - 5_000, behind="alpha"

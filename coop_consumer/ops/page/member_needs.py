@@ -17,14 +17,13 @@ from coop_consumer.ops.page.needs import (
     Needs,
     Urgency,
     decisions,
-    look_at,
     remedy_for,
     sorted_needs,
     title_of,
 )
 from coop_consumer.ops.page.shown import error_shown, name_shown
 from coop_consumer.plain_text import command
-from coop_consumer.status.standing import Command, decide, is_overdue
+from coop_consumer.status.standing import Command, decide, is_overdue, look_at
 from coop_consumer.status.words import count, span
 
 if TYPE_CHECKING:

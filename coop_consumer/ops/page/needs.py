@@ -8,7 +8,7 @@ say.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from coop_consumer.status.model import (
     unowned_warning,
     walled_warning,
 )
-from coop_consumer.status.standing import Command, RecordState, commands_for
+from coop_consumer.status.standing import Command, RecordState, commands_for, look_at
 from coop_consumer.status.words import (
     AHEAD,
     ago,
@@ -302,8 +302,8 @@ class _Finder:
 
     def _commands_for(self, tp: TopicPartition, record: RecordStatus) -> tuple[Command, ...]:
         group, options = self.status.group, self.status.options
-        found = commands_for(group, tp, record, options)
-        return *found, look_at(tp, record.offset, options)
+        found, look = commands_for(group, tp, record, options), look_at(tp, record.offset, options)
+        return found if look in found else (*found, look)
 
     def _kind_of(self, record: RecordStatus) -> tuple[NeedKind, Urgency] | None:
         """None: it needs nobody, or that is told once for all such records."""
@@ -637,12 +637,6 @@ def _first_of(member: str, partition: PartitionStatus) -> RecordStatus | None:
     known = [*partition.failed, *([partition.holder] if partition.holder else [])]
     its = (it for it in known if it.member == member)
     return min(its, key=lambda it: it.offset, default=partition.holder)
-
-
-def look_at(tp: TopicPartition, offset: int, options: Iterable[str]) -> Command:
-    """The command that shows a record."""
-    words = ("--partition", tp.partition, "--from", offset, "--count", 1)
-    return Command("look at it", command("read", tp.topic, *words, options=options))
 
 
 def _some(places: list[str]) -> str:
