@@ -35,6 +35,7 @@ from coop_consumer.ops.health_file import HealthFile
 from coop_consumer.ops.serving import refuse_without_packages
 from coop_consumer.pool import WorkerPool
 from coop_consumer.styles import EXECUTORS
+from coop_consumer.worker import is_async
 
 log = logging.getLogger(__name__)
 
@@ -185,14 +186,16 @@ def run(
         extra = LogEvent.MEMBER_LEFT.extra(group=group, member=member)
         log.info("group %s: member %s has left, after its process fell", group, member, extra=extra)
         return
-    at_once = workers or config.workers_on(executor)
+    loaded = load_worker(worker)
+    # Tasks share the thread of their event loop.
+    at_once = 1 if is_async(loaded) else workers or config.workers_on(executor)
     refuse_too_little(at_once, has_threads=executor == "thread")
     seat = None
     if orders is not None:
         seat = ParentsSeat(orders)
         seat.follow_parent()
     pool = WorkerPool(
-        load_worker(worker),
+        loaded,
         config,
         topics or None,
         workers=workers,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.broker import FolderError, start_detached
@@ -158,19 +158,35 @@ def test_more_workers_than_the_machine_has_threads_for_are_refused_before_one_is
     monkeypatch.setattr(limits, "_MOST_THREADS", (most, tmp_path / "missing"))
     begun: list[object] = []
     monkeypatch.setattr(limits, "start_new_thread", lambda *call: begun.append(call))
-    (tmp_path / "jobs.py").write_text(
-        "from coop_consumer import Worker\n\nclass Job(Worker):\n"
-        "    def process(self, record):\n        pass\n",
-        encoding="utf-8",
-    )
-    monkeypatch.chdir(tmp_path)
-    words = ("-t", "orders", "-g", "g", "--bootstrap", "127.0.0.1:1", "--no-supervise")
-    asked = ("run", "jobs:Job", *words, "--executor", executor, "--workers", "100000000")
-    told = CliRunner().invoke(app, asked)
+    told = asked_to_run(tmp_path, monkeypatch, "def", "--executor", executor)
     assert told.exit_code == ExitCode.THREADS, told.output
     assert "of 30,000 that this machine has for all processes" in told.stderr
     assert "run fewer workers" in told.stderr
     assert len(begun) <= limits.LOOK_THREADS
+
+
+def test_the_tasks_of_an_event_loop_need_no_threads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(limits, "start_new_thread", lambda *_: None)
+    told = asked_to_run(tmp_path, monkeypatch, "async def")
+    assert told.exit_code == ExitCode.USAGE, told.output
+    assert "workers=100000000 are more than one member can use" in told.stderr
+
+
+def asked_to_run(folder: Path, monkeypatch: pytest.MonkeyPatch, handler: str, *more: str) -> Result:
+    """`coop-consumer run` with far too many workers."""
+    (folder / "jobs_of_limits.py").write_text(
+        "from coop_consumer import Worker\n\nclass Job(Worker):\n"
+        f"    {handler} process(self, record):\n        pass\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, "jobs_of_limits", sys)  # is taken away at the end
+    del sys.modules["jobs_of_limits"]
+    words = ("-t", "orders", "-g", "g", "--bootstrap", "127.0.0.1:1", "--no-supervise")
+    asked = ("run", "jobs_of_limits:Job", *words, "--workers", "100000000", *more)
+    return CliRunner().invoke(app, asked)
 
 
 def test_threads_that_no_memory_is_left_for_are_a_matter_of_memory() -> None:
