@@ -163,6 +163,11 @@ def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise ConfigError("--header", "needs name=value", "Write, say, source=import")
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes of the command line that confluent-kafka would crash by
+        remedy = "Only its value may be any bytes"
+        raise ConfigError("--header", "needs a name in UTF-8", remedy) from None
     return name, os.fsencode(value)
 
 

@@ -140,3 +140,7 @@ class InlineExecutor(Inline, ThreadExecutor):
 
 class InlineBatchExecutor(Inline, BatchThreadExecutor):
     """Runs batches of one record of each of several lanes."""
+
+    def _work_off(self, runner: Runner) -> None:
+        if runner.batch.entries:  # else only a call has come
+            super()._work_off(runner)

@@ -60,7 +60,8 @@ def size_of(record: object) -> int:
     raise MisuseError(
         "append()",
         f"{shown(record)} is no record of a log",
-        "Give NewRecord(key, value), with bytes or None, and headers as pairs of a text and bytes",
+        "Give NewRecord(key, value), with bytes or None, and headers as pairs of a text (in UTF-8) "
+        "and bytes",
     )
 
 
@@ -69,9 +70,19 @@ def _are_headers(headers: object) -> bool:
         isinstance(it, tuple)
         and len(it) == 2
         and isinstance(it[0], str)
+        and _is_encodable(it[0])
         and isinstance(it[1], bytes)
         for it in headers
     )
+
+
+def _is_encodable(name: str) -> bool:
+    """Whether UTF-8 has it; else confluent-kafka would crash the interpreter."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class VisibleRecord(NamedTuple):

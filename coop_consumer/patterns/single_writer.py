@@ -215,6 +215,9 @@ class SingleWriter:
         """
         self._check_open(call)
         try:
+            headers = list(headers)
+            for name, _ in headers:
+                name.encode()  # what has no UTF-8 would crash the interpreter in confluent-kafka
             self._publisher.write(
                 topic,
                 value,
@@ -223,7 +226,7 @@ class SingleWriter:
                 partition=partition,
                 timestamp_ms=timestamp_ms,
             )
-        except (TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
             self._void = MisuseError(
                 f"{self.name}: {call}",
                 f"no record can be made of its arguments: {error}",

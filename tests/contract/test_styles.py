@@ -897,3 +897,14 @@ class TestInlineBatches(BlockingBatches):
     """On the thread that waits."""
 
     executor = "inline"
+
+    def test_a_call_of_another_method_is_no_batch(self) -> None:
+        """The handler was called with an empty batch then, and the driving thread ended by it."""
+        script = Script()
+        with self.crew(script) as crew:
+            crew.produce(b"a")
+            crew.until_done(1)
+            crew.style.on_ranges_assigned(T0, (WHOLE,))
+            crew.produce(b"b")
+            crew.until_done(2)
+        assert [[it.offset for it in batch] for batch in script.batches] == [[0], [1]]

@@ -82,6 +82,7 @@ def assert_once(outputs: list[tuple[bytes, Any]], produced: list[tuple[int, int]
         (Sends, "process"),
         (SendsAsync, "thread"),
         (SendsBatches, "thread"),
+        (SendsBatches, "inline"),
         (SendsBatches, "process"),
     ],
 )

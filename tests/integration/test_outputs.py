@@ -65,6 +65,7 @@ def sent(orders: Job, totals: str, partitions: int = 1) -> list[tuple[bytes, tup
         (Sends, "process"),
         (SendsAsync, "thread"),
         (SendsBatches, "thread"),
+        (SendsBatches, "inline"),
         (SendsBatches, "process"),
     ],
 )

@@ -209,6 +209,15 @@ def test_an_output_that_nobody_would_ever_see_is_refused(bench: Bench) -> None:
         pair.put(b"out")
 
 
+def test_a_name_of_a_header_that_is_not_utf_8_is_refused(bench: Bench) -> None:
+    """confluent-kafka 2.16 crashes the interpreter by it."""
+    bench.feed(b"a")
+    with bench.make(PairedOffsets) as pair:
+        pair.put(b"out", headers=[("\udcff", b"")])
+        with pytest.raises(MisuseError, match="no record can be made"):
+            pair.commit(1)
+
+
 def test_a_record_that_is_too_large_voids_its_transaction(bench: Bench, topic: MakeTopic) -> None:
     bench.output = TopicPartition(topic(config={"max.message.bytes": "1000"}), 0)
     bench.feed(b"a")

@@ -268,6 +268,7 @@ def test_records_of_a_topic_with_small_batches_are_not_refused_together(
         (["--lines", "-", "--tombstone", "--key", "k"], "each line is a key"),
         (["--lines", "no-such-file"], "no-such-file"),
         (["--value", "a", "--header", "source"], "needs name=value"),
+        (["--value", "a", "--header", "\udcff=a"], "needs a name in UTF-8"),
         (["--value", "a", "--partition", "-1"], "--partition"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -31,6 +31,8 @@ from tests.support.topics import create_topic
 pytestmark = pytest.mark.integration
 
 MakeJob = Callable[..., Job]
+
+GONE = RunId("gone", 7)
 
 FAULTS = [
     ("begin", Said.BROKEN, "before"),
@@ -128,7 +130,7 @@ def test_a_call_that_never_returns_holds_up_nothing_but_its_transaction(
     assert waited_s <= 2 * timeout_s + 20.0
 
 
-def transactional_ids(client: dict[str, str], *states: str) -> list[str]:
+def transactional_ids(client: Mapping[str, Any], *states: str) -> list[str]:
     """The ids that brokers know, in these states, or in any."""
     asker = KafkaAdminClient(bootstrap_servers=client["bootstrap.servers"])
     try:
@@ -146,16 +148,20 @@ def open_transaction(job: MakeJob) -> tuple[Job, Producer]:
     orders.produce(KEYS[:10])
     with WorkerPool(Sends, {**orders.settings, "output.topics": orders.topic}, [orders.topic]):
         pass  # the log is made
+    return orders, left_open(orders)
+
+
+def left_open(orders: Job) -> Producer:
+    """A transaction that a run that is gone has open in each partition of the log."""
     config = Config.from_dict(orders.settings)
-    run = RunId("gone", 7)
-    producer = Producer({**orders.client, "transactional.id": id_of(config, run)})
+    producer = Producer({**orders.client, "transactional.id": id_of(config, GONE)})
     producer.init_transactions(WAIT_S)
     producer.begin_transaction()
-    key = TenureKey(orders.group, bytes(16), 0, TenureId(*run, 1))
+    key = TenureKey(orders.group, bytes(16), 0, TenureId(*GONE, 1))
     for number in range(8):
         producer.produce(config.progress_log, b"undecided", encode_key(key), number)
     assert producer.flush(WAIT_S) == 0
-    return orders, producer
+    return producer
 
 
 def test_the_open_transaction_of_a_run_that_is_gone_is_ended(
@@ -169,6 +175,40 @@ def test_the_open_transaction_of_a_run_that_is_gone_is_ended(
         eventually(lambda: pool.counters.committed, lambda count: count == 10)
         assert pool.counters.fences == 1
     assert len(visible(orders, totals)) == 10
+
+
+def test_what_others_have_committed_above_an_open_transaction_is_not_done_again(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """evolution-gaming/kafka-flow#850: a recovery ended below it, at the last stable offset.
+
+    Whoever commits there is killed, so it ends nobody's transaction when it leaves.
+    """
+    totals = topic(1)
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    produced, left = orders.produce(KEYS[:10]), list[Producer]()
+
+    def committed(count: int) -> None:
+        eventually(lambda: len(visible(orders, totals)), lambda found: found == count)
+
+    def meanwhile() -> None:
+        committed(10)
+        left.append(left_open(orders))
+        produced.extend(orders.produce(KEYS[:11]))
+
+    opening = threading.Thread(target=meanwhile)
+    opening.start()
+    with to_be_killed("tests.support.sending", orders.settings, orders.topic, 21):
+        opening.join()
+        committed(20)
+    assert len(left) == 1
+    its_id = id_of(Config.from_dict(orders.settings), GONE)
+    assert its_id in transactional_ids(orders.client, "Ongoing")
+    with WorkerPool(Sends, orders.settings, [orders.topic], workers=2) as pool:
+        eventually(lambda: len(visible(orders, totals)), lambda count: count >= 21)
+        orders.wait_for_lag(0)
+        assert pool.counters.finished == 1
+    assert_once(places_of(visible(orders, totals)), produced)
 
 
 def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker) -> None:

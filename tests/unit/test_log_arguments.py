@@ -188,3 +188,10 @@ def test_a_deduplicator_is_given_messages() -> None:
 def test_a_record_in_a_log_that_is_none_is_named() -> None:
     with CommitLog.in_memory(MemoryPartition(), "a", Registers()) as opened:
         refused(lambda it: opened.append([NewRecord(b"k", it)]), other_than(bytes, type(None)))
+
+
+def test_a_header_of_a_record_in_a_log_has_a_name_that_a_log_can_keep() -> None:
+    """confluent-kafka 2.16 crashes the interpreter by a name that is not UTF-8."""
+    with CommitLog.in_memory(MemoryPartition(), "a", Registers()) as opened:
+        named = [((it, b""),) for it in (None, 5, b"unit", "\udcff")]
+        refused(lambda it: opened.append([NewRecord(b"k", b"v", it)]), named)
