@@ -24,6 +24,8 @@ CALL = "send()"
 FRAME_BYTES = 100
 """More than a batch and a record take besides key, value and headers."""
 _HEADER_FRAME_BYTES = 10
+_LATEST_MS = 2**63 - 1
+"""A later time is no error of the broker: the Producer raises, and the member would end."""
 
 Text = bytes | str | None
 SentHeaders = Iterable[tuple[str, Text]]
@@ -172,7 +174,9 @@ class Outputs:
                 f"topic {topic} has no partition {partition!r}, but {known.partitions}, from 0 on",
                 "Name one that it has, or none: then the key chooses",
             )
-        if timestamp_ms is not None and not _is_whole(timestamp_ms):
+        if timestamp_ms is not None and not (
+            _is_whole(timestamp_ms) and timestamp_ms <= _LATEST_MS
+        ):
             raise _refused(
                 f"{timestamp_ms!r:.40} is no timestamp",
                 "Give milliseconds since 1970 as a whole number, or none",
@@ -236,22 +240,45 @@ def _bytes(what: str, value: Text) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return value.encode()
+        return _encode(what, value)
     kind = type(value).__name__
     raise _refused(f"the {what} is {kind}, not bytes", f"Encode the {what} to bytes first")
 
 
-def _encoded(headers: SentHeaders) -> tuple[tuple[str, bytes | None], ...]:
+def _encode(what: str, text: str) -> bytes:
     try:
-        return tuple((_name(name), _bytes(f"header {name}", value)) for name, value in headers)
+        return text.encode()
+    except UnicodeEncodeError:
+        problem = f"the {what} is text with a lone surrogate, which no UTF-8 has"
+        raise _refused(problem, f"Encode the {what} to bytes first") from None
+
+
+def _encoded(headers: SentHeaders) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers, with values as bytes.
+
+    Raises:
+        MisuseError: They are no pairs. Two characters are none, nor is a dict: its names of two
+            characters would be taken apart.
+    """
+    try:
+        return tuple(
+            (_name(name), _bytes(f"header {name}", value)) for name, value in map(_pair, headers)
+        )
     except (TypeError, ValueError):
         raise _refused(
             f"the headers, a {type(headers).__name__}, are no headers",
-            "Give a list of tuples of a name (str) and a value (bytes, str or None)",
+            "Give a list of tuples of a name (str, in UTF-8) and a value (bytes, str or None)",
         ) from None
+
+
+def _pair(header: tuple[str, Text]) -> tuple[str, Text]:
+    if isinstance(header, str):
+        raise TypeError
+    return header
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError
+    name.encode()  # confluent-kafka crashes the interpreter by a name that UTF-8 has not
     return name

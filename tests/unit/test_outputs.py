@@ -77,12 +77,18 @@ def test_outputs_go_along_with_their_record_in_the_order_in_which_they_were_sent
         ({"partition": -1}, "no partition -1"),
         ({"partition": "1"}, "no partition '1'"),
         ({"headers": "abc"}, "are no headers"),
+        ({"key": "\udcff"}, "the key is text with a lone surrogate"),
+        ({"headers": {"id": b"7"}}, "a dict, are no headers"),
+        ({"headers": ["id"]}, "are no headers"),
+        ({"headers": [("\udcff", b"")]}, "are no headers"),
+        ({"headers": [("a", "\udcff")]}, "header a is text with a lone surrogate"),
         ({"headers": [("a", 5)]}, "header a is int"),
         ({"headers": [(b"a", b"b")]}, "are no headers"),
         ({"headers": 7}, "are no headers"),
         ({"headers": None}, "a NoneType, are no headers"),
         ({"timestamp_ms": -5}, "timestamp"),
         ({"timestamp_ms": "now"}, "timestamp"),
+        ({"timestamp_ms": 2**63}, "timestamp"),
     ],
 )
 def test_what_no_broker_would_take_is_refused_where_the_handler_can_still_choose(
