@@ -99,8 +99,12 @@ tenure_records = st.builds(
     numbers,
     st.lists(doings, max_size=3).map(tuple),
 )
+# As large as is believed: see `offsets.load_codec`.
+per_mille, a_second = st.integers(0, 1_000), st.integers(0, 10**9)
+day_us, day_ps = st.integers(0, 86_400 * 10**6), st.integers(0, 86_400 * 10**12)
+partition_loads = st.builds(PartitionLoad, topic_ids, numbers, day_ps, a_second)
 heavy_keys = st.builds(
-    HeavyKey, topic_ids, numbers, hashes, numbers, st.none() | st.binary(max_size=64)
+    HeavyKey, topic_ids, numbers, hashes, per_mille, st.none() | st.binary(max_size=64)
 )
 values: st.SearchStrategy[Value] = st.one_of(
     tenure_records,
@@ -115,8 +119,11 @@ values: st.SearchStrategy[Value] = st.one_of(
         LoadRecord,
         numbers,
         signed,
-        *[numbers] * 4,
-        st.lists(st.builds(PartitionLoad, topic_ids, *[numbers] * 3), max_size=3).map(tuple),
+        st.integers(0, 10**6),
+        per_mille,
+        day_us,
+        a_second,
+        st.lists(partition_loads, max_size=3).map(tuple),
         st.lists(heavy_keys, max_size=4).map(tuple),
     ),
 )

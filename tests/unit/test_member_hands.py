@@ -288,7 +288,9 @@ def test_a_load_that_cannot_be_read_is_said_once() -> None:
     group.side.policies = OpenPolicies()  # type: ignore[assignment]
     for data in (wrong, wrong, right, wrong):
         group.side.lead_assign({"orders": 1}, [GroupMember("id-2", None, ("orders",), data)])
-    assert [text.partition(" of its claims")[0] for text in group.said] == ["m2 says what 1"] * 2
+    assert [text.partition(" in bytes")[0] for text in group.said] == [
+        "m2 says what its claims cost"
+    ] * 2
     assert group.doubts == []
 
 
