@@ -78,5 +78,5 @@ def test_a_parked_record_is_a_line_with_its_facts_and_with_a_key_as_far_as_allow
 def test_what_ends_the_command_is_a_line_of_json_too(job: MakeJob, started: Start) -> None:
     run = started(job(), "NoSuchWorker", "--log-format", "json")
     line = line_of(run, LogEvent.COMMAND_FAILED)
-    assert "module led has no NoSuchWorker" in line["message"]
+    assert "led.py, has no NoSuchWorker" in line["message"]
     assert run.end() == ExitCode.USAGE

@@ -136,5 +136,5 @@ def test_what_the_worker_process_says_is_wrong_is_handed_on_and_not_tried_again(
     job: MakeJob, started: Start
 ) -> None:
     run = started(job(), "NoSuchWorker")
-    run.wait_for("module led has no NoSuchWorker")
+    run.wait_for("led.py, has no NoSuchWorker")
     assert run.end() == 2
