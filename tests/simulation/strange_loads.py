@@ -25,9 +25,8 @@ def strange_loads(group: str) -> list[tuple[bytes, bytes | None]]:
     absurd = encode_value(_ABSURD)  # each number is the largest that is believed
     beyond = encode_value(LoadRecord(1, 1, 101, 1, 1, 1)).replace(bytes([101]), _BEYOND)
     return [
-        (encode_key(LoadKey(group, "m0")), beyond),
         (encode_key(LoadKey(group, "m1")), absurd[:-1]),
         (encode_key(LoadKey(group, "m2")), absurd),
-        (encode_key(LoadKey(group, "nobody")), absurd),
+        (encode_key(LoadKey(group, "nobody")), beyond),
         (encode_key(LoadKey(group, "")), b""),
     ]
