@@ -8,7 +8,7 @@ next call, and at the end how the append has ended. It works on any log with tra
     READ finds a visible record beyond the expected one -> CONFLICT
     READ finds something undecided -> PAUSE -> READ, and after a while FENCE -> READ
 
-Who has lost an attempt, pauses before the next one, also if that belongs to another append: the
+Who has lost an attempt pauses before the next one, also if that belongs to another append: the
 winner is mostly at it again, and both would lose.
 
 E is the offset up to which all was decided and read. An offset is given once, so nothing lies
