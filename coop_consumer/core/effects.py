@@ -146,15 +146,14 @@ def file_together(outputs: Mapping[Record, Sequence[Output]]) -> None:
 
 def is_open(record: Record) -> bool:
     """Whether the attempt goes on: what it files will count once its record is finished."""
-    tenure, key_hash = record._tenure, record._key_hash
+    tenure, offset = record._tenure, record._offset
     if is_sealed(record) or tenure.is_void:
         return False
-    return (
-        record._offset in tenure.pending
-        # One from before its stream began anew, or of a range that was given up.
-        or key_hash in tenure.blocked.lingering
-        or key_hash in tenure.draining
-    )
+    begun_from = tenure.blocked.lingering_from.get(record._key_hash)
+    if begun_from is None:
+        return offset in tenure.pending
+    # Its handler runs since before the stream began anew; earlier records of its key are finished.
+    return offset >= begun_from
 
 
 def drop(record: Record) -> None:
@@ -207,6 +206,10 @@ class Effects:
                 self._collected.append(Result(record, mine))
                 self.outputs += mine.outputs
                 self.output_bytes += mine.size
+
+    def blocks(self) -> Iterable[tuple[Tenure, object]]:
+        """The tenure and the block of each result that is collected, see `Filed`."""
+        return ((record._tenure, filed.block) for record, filed in self._collected)
 
     def settled(self, results: Sequence[Result]) -> None:
         """These do not wait any more: Kafka has them, or they are dropped."""

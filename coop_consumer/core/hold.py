@@ -11,7 +11,7 @@ Upholds I2 and I4 across members.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ class Blocked:
         unnotified: Hashes that were blocked when the user was notified of the ranges. The user is
             notified of each one once it is free.
         lingering: Handlers of ours that run since before the stream began anew, counted by hash.
+        lingering_from: For each hash of such a handler its first offset that was not finished then.
+            It stays when the hash drains, until that handler has ended.
     """
 
     hashes: set[int]
@@ -46,6 +48,7 @@ class Blocked:
     foreign: set[int] = field(init=False)
     unnotified: set[int] = field(default_factory=set)
     lingering: Counter[int] = field(default_factory=Counter)
+    lingering_from: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.foreign = set(self.hashes)
@@ -56,10 +59,20 @@ class Blocked:
         if not self.hashes:
             self.waits = ()
 
-    def linger(self, running: Iterable[int]) -> None:
-        """Handlers of these hashes (once a handler) still run while the stream begins anew."""
+    def linger(self, running: Iterable[int], pending: Mapping[int, int]) -> None:
+        """Handlers of these hashes (once a handler) still run while the stream begins anew.
+
+        Args:
+            running: The hashes.
+            pending: The hashes of the offsets that are not finished.
+        """
         self.lingering.update(running)
         self.hashes |= set(self.lingering)
+        for offset, key_hash in sorted(pending.items()) if self.lingering else ():
+            if key_hash in self.lingering:
+                self.lingering_from.setdefault(key_hash, offset)
+        for key_hash in self.lingering:
+            self.lingering_from.setdefault(key_hash, 0)
 
     def lingered(self, key_hash: int) -> bool:
         """A handler of a lingering hash has ended. True: it was the last one of that hash."""
@@ -67,6 +80,7 @@ class Blocked:
         if self.lingering[key_hash] > 0:
             return False
         del self.lingering[key_hash]
+        self.lingering_from.pop(key_hash, None)
         return True
 
 
@@ -132,6 +146,7 @@ class Hold:
         if self.draining[key_hash] > 0:
             return ()
         del self.draining[key_hash]
+        self.blocked.lingering_from.pop(key_hash, None)
         return self._release((KeyRange(key_hash, key_hash),))
 
     def _release(self, ranges: tuple[KeyRange, ...]) -> tuple[RangeProgress, ...]:
@@ -160,7 +175,7 @@ class Hold:
             offset: None: go on with what is not done. Else every record at or above it is admitted
                 once more, done or not, and none below.
         """
-        self.blocked.linger(running)
+        self.blocked.linger(running, self.pending)
         facts = self.facts()
         if offset is None:
             inherited = clipped(self.tracker.facts(), self.held)

@@ -157,7 +157,7 @@ class MemberCore:
         self.circuit = Circuit(state)
         self.output_bound = OutputBound(state, effects)
         self.failures = Failures(state, self.outbox, rng, self.circuit)
-        self.refused_outputs = RefusedOutputs(state, self.handover, self.failures)
+        self.refused_outputs = RefusedOutputs(state, effects, self.handover, self.failures)
         self.decisions = Decisions(state, self.outbox, self.failures)
         self.suspects = Suspects(state, self.intake, self.failures, self.decisions)
         self.standstill = Standstill(state, self.intake.streams, self.reading, self.pressure)
@@ -443,8 +443,8 @@ class MemberCore:
     def _commit_refused(self, event: events.CommitRefused | events.OutputRefused) -> None:
         if isinstance(event, events.OutputRefused):
             self.outbox.forget(event.token)
-            commit = self.commits.taken_back(event.token)
-            self.refused_outputs.refused(event, commit.results)
+            self.commits.taken_back(event.token)
+            self.refused_outputs.refused(event)
             return
         if event.why is events.Refusal.STALE:
             self.commits.refused_by_group(event.token)

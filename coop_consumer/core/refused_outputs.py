@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.failure import Failure, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from coop_consumer.core.effects import Result
+    from coop_consumer.core.effects import Effects
     from coop_consumer.core.events import OutputRefused
     from coop_consumer.core.failures import Failures
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import MemberState
+    from coop_consumer.core.tenure import Tenure
 
 
 @dataclass(slots=True, eq=False)
@@ -27,15 +26,14 @@ class RefusedOutputs:
     """Fails records for what they have left behind."""
 
     state: MemberState
+    effects: Effects
     handover: Handover
     failures: Failures
 
-    def refused(self, event: OutputRefused, results: Sequence[Result]) -> None:
+    def refused(self, event: OutputRefused) -> None:
         """An output of a record was refused; nothing of its commit is visible.
 
-        Args:
-            event: What the topic says.
-            results: Of the commit.
+        The results of the commit wait for the next one.
         """
         record, error, config = event.record, event.error, self.state.config
         tenure = record._tenure
@@ -44,9 +42,29 @@ class RefusedOutputs:
         failure = Failure(type(error).__name__, describe(error))
         is_letter = event.topic == config.dead_letter_topic_for(tenure.tp.topic)
         self.failures.output_refused(record, failure, is_letter=is_letter)
-        block = next((it.effects.block for it in results if it.record is record), None)
-        together = {tenure} | {
-            it.record._tenure for it in results if block is not None and it.effects.block is block
-        }
+        with self.state.lock:  # else a block might be done between the look and the end of it
+            together = self._together(tenure)
+            for one in together:
+                one.make_void()
         for one in sorted(together, key=lambda it: it.key):
             self.handover.go_back(one)
+
+    def _together(self, tenure: Tenure) -> set[Tenure]:
+        """The tenure, and all that blocks tie to it: a block counts as a whole or not at all.
+
+        Any block ties its tenures, also one that is in no commit yet.
+        """
+        finished = [
+            (record._tenure, filed.block)
+            for record in list(self.state.lanes.finished)
+            if (filed := record._tenure.effects.get(record)) is not None
+        ]
+        of_blocks: dict[object, set[Tenure]] = {}
+        for one, block in [*self.effects.blocks(), *finished]:
+            if block is not None:
+                of_blocks.setdefault(block, set()).add(one)
+        together, before = {tenure}, 0
+        while len(together) > before:
+            before = len(together)
+            together.update(*(it for it in of_blocks.values() if it & together))
+        return together

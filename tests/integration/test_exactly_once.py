@@ -317,6 +317,28 @@ def test_a_block_that_waits_says_if_it_is_not_committed(job: MakeJob, topic: Mak
         assert orders.parked() == [1]
 
 
+def test_a_block_is_not_split_where_a_topic_refuses_another_record(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """The refused record and one of the block are of one partition, which goes back."""
+    totals = topic(1)
+    orders = job(2, **ONCE, **{"output.topics": totals, "commit.interval.ms": 60_000})
+    orders.produce(keys_of(20, 20))
+    with CooperativeConsumer(orders.settings) as consumer:
+        consumer.subscribe([orders.topic])
+        found = taken(consumer, 20)
+        first = next(it for it in found if it.partition == 0)
+        second, refused = [it for it in found if it.partition == 1][:2]
+        set_topic(orders.admin, totals, "max.message.bytes", "500")
+        consumer.send(refused, totals, "k", "large".ljust(2_000))
+        consumer.done(refused)
+        with pytest.raises(TransactionDroppedError), consumer.transaction(wait=True) as t:  # noqa: PT012
+            for record, value in ((first, "one"), (second, "two")):
+                t.send(record, totals, "k", value)
+                t.done(record)
+        assert visible(orders, totals) == []
+
+
 def test_a_block_of_a_member_that_was_put_out_says_that_it_is_not_committed(
     job: MakeJob, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

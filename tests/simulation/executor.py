@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from coop_consumer.core import effects
 from coop_consumer.core.failure import Failure
 from coop_consumer.core.lane import Entry, Lane, next_of
 from coop_consumer.core.lane_tables import Straight
 from coop_consumer.core.record import Record
-from tests.simulation.flusher import SimEffect, leave_behind
+from tests.simulation.flusher import SimEffect, check_over, leave_behind
 
 if TYPE_CHECKING:
     from tests.simulation.checker.history import Execution
@@ -41,6 +42,7 @@ class _Job(NamedTuple):
     entry: Entry
     records: Iterator[Record]  # what is left of it
     done: int  # so many of it are
+    before: Record | None  # what was finished of it last
 
 
 class _Handler(NamedTuple):
@@ -48,6 +50,15 @@ class _Handler(NamedTuple):
     record: Record
     execution: Execution
     attempt: int
+    effect: SimEffect
+
+
+class _Ending(NamedTuple):
+    """A handler that is about to end."""
+
+    job: _Job
+    record: Record
+    execution: Execution
     effect: SimEffect
 
 
@@ -60,6 +71,7 @@ class SimExecutor:
         self._chunks: list[deque[Entry]] = [deque() for _ in range(workers)]
         self._idle = list(range(workers))
         self._handlers: dict[Entry, _Handler] = {}
+        self._waits: _Ending | None = None  # for one of another tenure, to end as a block
         self._is_quick = world.scheduler.chance(_IS_QUICK)
 
     def offered(self) -> None:
@@ -93,7 +105,9 @@ class SimExecutor:
             elif world.scheduler.chance(_IS_STUCK):
                 world.happened("kept thread")
                 lanes.tables.file_straight(run)
-                self._run(_Job(self._idle.pop(), record, iter(()), 0), record, execution, effect)
+                self._run(
+                    _Job(self._idle.pop(), record, iter(()), 0, None), record, execution, effect
+                )
             else:
                 effect.has_ended = True
                 world.checker.handlers.finished(execution, record, effect)
@@ -116,9 +130,10 @@ class SimExecutor:
             self._world.checker.circuit.taken(self._shell, next_of(entry), now_ms)
             if isinstance(entry, Lane):
                 entry.begun = True
-                self._next(worker, entry, islice(entry.turn(), rng.choice((1, 3, 99))), 0)
+                records = islice(entry.turn(), rng.choice((1, 3, 99)))
+                self._next(_Job(worker, entry, records, 0, None))
             else:
-                self._next(worker, entry, iter((entry,)), 0)
+                self._next(_Job(worker, entry, iter((entry,)), 0, None))
         else:
             self._idle.append(worker)
             self._shell.wake()
@@ -132,47 +147,77 @@ class SimExecutor:
     def _later(self, delay_ms: int, call: Callable[[], None]) -> None:
         self._world.scheduler.after(delay_ms, lambda: self._shell.receive(call))
 
-    def _next(self, worker: int, entry: Entry, records: Iterator[Record], done: int) -> None:
-        is_over = done > 0 and self._shell.core.lanes.is_over(0)
-        record = None if is_over else next(records, None)
+    def _next(self, job: _Job) -> None:
+        is_over = job.done > 0 and self._shell.core.lanes.is_over(0)
+        record = None if is_over else next(job.records, None)
         if record is None:
-            self._end(worker, entry, done)
+            self._end(job.worker, job.entry, job.done)
             return
         execution = self._world.checker.handlers.started(self._shell, record)
         self._world.note(self._shell.title, "starts", record)
         effect = leave_behind(self._world, execution, record)
-        self._run(_Job(worker, entry, records, done), record, execution, effect)
+        self._run(job, record, execution, effect)
 
     def _run(self, job: _Job, record: Record, execution: Execution, effect: SimEffect) -> None:
         world, lanes = self._world, self._shell.core.lanes
         self._handlers[job.entry] = _Handler(job.worker, record, execution, record.attempt, effect)
+        ending = _Ending(job, record, execution, effect)
 
         def finish() -> None:
             if world.kills(record):
                 self._shell.fall(record)
-                return
-            effect.has_ended = True
-            handler = self._handlers.pop(job.entry, None)
-            if handler is None or handler.record is not record:
-                self._end_late(job, record)
-                return
-            if world.fails(record):
-                world.checker.handlers.failed(execution, record, record.attempt)
-                if isinstance(job.entry, Lane):
-                    job.entry.failure = (record, FAILURE)
-                else:
-                    lanes.errors[record] = FAILURE
-                self._end(job.worker, job.entry, job.done)
-                return
-            world.checker.handlers.finished(execution, record, effect)
-            world.note(self._shell.title, "finishes", record)
-            lanes.finished.append(record)
-            following = job.worker, job.entry, job.records, job.done + 1
-            self._later(0, lambda: self._next(*following))
+            elif self._waits is None and (wait_ms := world.blocks.wait_ms()):
+                self._waits = ending
+                self._later(wait_ms, lambda: self._finish_alone(ending))
+            elif self._waits is not None and self._waits.record.tenure is not record.tenure:
+                first, self._waits = self._waits, None
+                self._finish_together(first, ending)
+            else:
+                self._has_finished(ending)
 
         cost_ms = world.cost_ms()
         lanes.work.spent.append((cost_ms / 1_000, 1, record.topic))
         self._later(cost_ms, finish)
+
+    def _finish_alone(self, ending: _Ending) -> None:
+        """It has waited long enough for another one, unless that has come."""
+        if self._waits is ending:
+            self._waits = None
+            self._has_finished(ending)
+
+    def _finish_together(self, *endings: _Ending) -> None:
+        """End these handlers, of different tenures; as a block, if all end well."""
+        finished = {it.record: it.effect for it in endings if self._has_finished(it)}
+        if len(finished) == len(endings):
+            self._world.happened("block")
+            self._world.blocks.tie(finished)
+
+    def _has_finished(self, ending: _Ending) -> bool:
+        """End a handler; returns whether its record is finished."""
+        job, record, execution, effect = ending
+        world, lanes = self._world, self._shell.core.lanes
+        effect.has_ended = True
+        handler = self._handlers.pop(job.entry, None)
+        if handler is None or handler.record is not record:
+            self._end_late(job, record)
+            return False
+        if job.before is not None and job.before not in lanes.finished:
+            check_over(job.before)
+        if world.fails(record):
+            world.checker.handlers.failed(execution, record, record.attempt)
+            if isinstance(job.entry, Lane):
+                job.entry.failure = (record, FAILURE)
+            else:
+                lanes.errors[record] = FAILURE
+            self._end(job.worker, job.entry, job.done)
+            return False
+        world.checker.handlers.finished(execution, record, effect)
+        world.note(self._shell.title, "finishes", record)
+        is_open = effects.is_open(record)
+        lanes.finished.append(record)
+        following = job._replace(done=job.done + 1, before=record)
+        self._later(0, lambda: self._next(following))
+        return is_open
 
     def abandon(self, entry: Entry) -> bool:
         """Replace the worker whose handler is stuck in this entry.

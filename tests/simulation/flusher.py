@@ -34,6 +34,7 @@ class SimEffect:
         key: The key whose state it has put; None: none.
         chain: What it has put.
         is_committed: It is visible, with exactly once.
+        together: All effects of its block, which are visible in one transaction; (): it has none.
     """
 
     world: World
@@ -45,6 +46,7 @@ class SimEffect:
     key: bytes | None = None
     chain: bytes = b""
     is_committed: bool = False
+    together: Sequence[SimEffect] = ()
 
     def undo(self) -> None:
         """See `Effect`."""
@@ -82,6 +84,12 @@ def leave_behind(world: World, execution: Execution, record: Record) -> SimEffec
     if state is not None and record.key is not None:
         state.pass_on(effect, record)
     return effect
+
+
+def check_over(record: Record) -> None:
+    """Check that a record whose end was taken in is over: nobody would take a late effect."""
+    is_taken = effects.file(record, effects.Output("late", None, None))
+    assert not is_taken, f"I9: {record} is finished, and takes an effect that no commit will have"
 
 
 def of_ended(gone: Iterable[Effect]) -> Iterator[SimEffect]:

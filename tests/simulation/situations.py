@@ -74,6 +74,7 @@ WITH_TRANSACTIONS = {
     "transaction timed out": "a transaction is open for so long that its coordinator aborts it",
     "commit again": "a transaction is asked to commit once more, as no answer has come",
     "output refused": "a topic refuses what a record has left behind, for good",
+    "block": "records of different tenures count together or not at all",
     "outputs wait": "a transaction waits for a topic of outputs, as long as a session or longer",
     "fence": "a member fences another one, whose open transaction holds up its read of the log",
     "restore waits": "the state of a range is read to where others' transactions are undecided",

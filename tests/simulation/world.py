@@ -37,6 +37,7 @@ from offsets import (
     of_topic,
     tenures,
 )
+from tests.simulation.blocks import Blocks
 from tests.simulation.changelog import Changelogs, Disks
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator, GroupState
@@ -163,6 +164,7 @@ class World:
         self._configs: dict[tuple[int, bool, str | None], Config] = {}
         self.skips = self.config.on_failure is OnFailure.SKIP
         self.outputs = OutputTopics(seed, exactly_once=exactly_once)
+        self.blocks = Blocks(seed, exactly_once=exactly_once)
         self.checker = Checker(self)
         self._make_log()
         self.coordinator = Coordinator(

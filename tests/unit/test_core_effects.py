@@ -115,6 +115,21 @@ def test_a_finished_record_takes_no_effect_any_more(member: TableMember) -> None
     assert taken_along(member.seen) == ["in time"]
 
 
+def test_a_finished_record_takes_no_effect_while_the_next_of_its_key_ends_in_a_range_that_moves(
+    member: TableMember,
+) -> None:
+    """It was taken, and no commit would ever have had it: lost without a word."""
+    member.produce(A, A)
+    member.start()
+    first = running(member, 0)
+    member.finish(0)
+    assert not effects.file(first, Left("late"))
+    second = running(member, 1)
+    member.assign(HIGH)
+    assert effects.file(second, Left("in time"))
+    assert not effects.file(first, Left("late"))
+
+
 def test_a_handler_of_a_range_that_has_moved_on_leaves_its_effect_with_the_release(
     member: TableMember,
 ) -> None:

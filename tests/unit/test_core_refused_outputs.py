@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from assignors import WHOLE
-from coop_consumer.core import actions, events
+from coop_consumer.core import actions, effects, events
 from coop_consumer.core.effects import Output
 from coop_consumer.errors import RecordTooLargeError
 from tests.unit.core_member import HIGH, LOW, TableMember, keys_in
+from tests.unit.test_core_effects import running
 from tests.unit.test_core_exactly_once import answer, left_in, pending, records, take, work
 
 A, B = keys_in(LOW, 2)
-(C,) = keys_in(HIGH, 1)
+C, D = keys_in(HIGH, 2)
 LARGE = RecordTooLargeError("totals", "500 bytes")
 
 
@@ -147,3 +148,46 @@ def test_what_comes_before_it_of_its_key_is_done_again_first(on_failure: str) ->
     assert done == ([1] if on_failure == "park" else [1, 3])
     assert failed(member) == ({2: True} if on_failure == "park" else {})
     assert member.store.progress().stable == (2 if on_failure == "park" else 4)
+
+
+def sent(value: bytes) -> Output:
+    return Output("totals", b"k", value, size=1)
+
+
+@pytest.mark.parametrize("order", ["together", "later"])
+def test_a_block_is_not_split_by_a_refusal_of_another_record(order: str) -> None:
+    """One tenure of the block went back to what is committed, and the other one was committed."""
+    member = member_of("park")
+    member.kept_back = set()
+    member.assign(LOW)
+    settle(member)
+    member.assign(LOW, HIGH)
+    settle(member)
+    member.produce(A, C, D)
+    member.after(1_000)
+    member.start()
+    member.after(1_000)
+    member.kept_back = {actions.Commit}
+    first, second, refused = (running(member, offset) for offset in range(3))
+    assert first.tenure is not second.tenure is refused.tenure
+    effects.file(refused, sent(b"refused"))
+    if order == "later":
+        member.finish(2)
+        member.after(1_000)
+    effects.file_together({first: [sent(b"one")], second: [sent(b"two")]})
+    for offset in (0, 1) if order == "later" else (0, 1, 2):
+        entry, record, _ = member._of(offset)
+        member.core.lanes.finished.append(record)
+        member.core.lanes.ended.append(entry)
+    member.after(1_000)
+    refuse(member, 2)
+    seen: list[list[str]] = []
+    for _ in range(6):
+        member.after(1_000)
+        if any(isinstance(it, actions.Commit) for it in member.unanswered):
+            seen.append([it.value for result in pending(member).results for it in result.effects])
+            take(member)
+        member.hear_log()
+        member.fetch()
+    assert not any(seen), "both records of the block come again"
+    assert member.start() == [0, 1]

@@ -136,9 +136,9 @@ class HandlerCheck:
                 execution.history.may_be_skipped(record.offset)
 
     def output_refused(self, record: Record) -> None:
-        """Note that a topic has refused what this record leaves behind: its tenure goes back."""
+        """Note that a topic has refused what this record leaves behind: tenures go back."""
         history = self._truth.history(record.tenure)
-        self._truth.went_back.add(record.tenure)
+        self._truth.went_back |= self._world.blocks.tied_to(record.tenure)
         if history is not None and self._truth.watched[record.tenure.tp].holds(record):
             history.refused.add(record.offset)
             if self._world.skips:

@@ -27,6 +27,10 @@ class OutputCheck:
         for letter in letters:
             self._letter(letter)
         for effect in effects:
+            for other in effect.together:
+                assert other in effects, (
+                    f"I9: the block of {effect.execution.tenure.tp}@{effect.offset} is split"
+                )
             history, offset, lane = effect.execution.history, effect.offset, effect.execution.lane
             tp = effect.execution.tenure.tp
             if history is None:
