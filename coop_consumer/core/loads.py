@@ -54,7 +54,7 @@ class _Since:
     """What was counted up to the last report."""
 
     at_ms: int
-    total_s: float
+    busy_s: float
     finished: int
     handler: Durations | None
 
@@ -164,8 +164,8 @@ class Loads:
 
     def _counted(self) -> _Since:
         state = self.state
-        total_s, finished = state.lanes.work.total_s, state.counters.finished
-        return _Since(state.now_ms, total_s, finished, self._handler())
+        busy_s, finished = state.lanes.work.busy_s, state.counters.finished
+        return _Since(state.now_ms, busy_s, finished, self._handler())
 
     def _handler(self) -> Durations | None:
         """How long the handlers of all topics have taken so far."""
@@ -203,7 +203,7 @@ class Loads:
         work, since, counters = state.lanes.work, self._since, state.counters
         workers = work.workers or state.membership.capacity
         passed_s = max(1, state.now_ms - since.at_ms) / 1_000 if since.at_ms else 0.0
-        busy = (work.total_s - since.total_s) / (workers * passed_s) if passed_s else 0.0
+        busy = (work.busy_s - since.busy_s) / (workers * passed_s) if passed_s else 0.0
         finished = (counters.finished - since.finished) / passed_s if passed_s else 0.0
         parts = [(self._partition_load(it), it) for it in state.partitions.values() if _is_held(it)]
         parts.sort(key=lambda it: (-it[0].weight * it[0].pace, it[1].tp))
@@ -215,7 +215,7 @@ class Loads:
             incarnation=state.incarnation,
             at_ms=state.now_ms,
             workers=workers,
-            busy=min(1_000, round(busy * 1_000)),
+            busy=min(1_000, max(0, round(busy * 1_000))),
             handler_us=work.cost_ps // 10**6,
             finished=round(finished),
             partitions=tuple(part for part, _ in parts[:_PARTITIONS_MAX]),

@@ -1,13 +1,14 @@
 """Work time: how long handlers take, and how busy workers are. Pure.
 
-In: the chunks, batches and turns that executors have worked off, and time. Out: what a record costs
-on average, what handlers have taken so far, by topic as well. A record costs nothing here. A
-handler counts once it has ended.
+In: the chunks, batches and turns that executors have worked off, or are at, and time. Out: what a
+record costs on average, what handlers have taken so far, by topic as well. A record costs nothing
+here. What a record costs is known once its handler has ended.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,12 +32,15 @@ class WorkTime:
             append.
         workers: How many records, or batches, are processed at a time; 0: the executor can't know.
             Executors set it.
-        total_s: Seconds of all handlers so far, as of the last `look`.
+        running_s: Returns how many seconds what runs now has taken so far. Executors set it. It is
+            called by the member's thread, while others run.
+        total_s: Seconds of all handlers that have ended, as of the last `look`.
     """
 
     spent: deque[tuple[float, int, str]] = field(default_factory=deque)
     restarts: deque[int] = field(default_factory=deque)
     workers: int = 0
+    running_s: Callable[[], float] = float
     total_s: float = 0.0
     _recent_s: float = 0.0
     _records: float = 0.0
@@ -59,6 +63,11 @@ class WorkTime:
         self.total_s += spent_s
         self._recent_s = self._recent_s * fade + spent_s
         self._records = self._records * fade + records
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of all handlers so far; it may go back a little, as a handler ends meanwhile."""
+        return self.total_s + self.running_s()
 
     @property
     def cost_ps(self) -> int:

@@ -34,10 +34,12 @@ class _Task(asyncio.Task[None]):
 
     Attributes:
         batch: What it runs.
+        begun_s: When it was begun.
     """
 
-    __slots__ = ("batch",)
+    __slots__ = ("batch", "begun_s")
     batch: Batch
+    begun_s: float
 
     def cancelled_by(self, task: asyncio.Task[None]) -> None:
         """Called when a cancelled task has ended; each executor has a class of its own."""
@@ -63,7 +65,7 @@ class _Tasks(OnLanes):
         super().__init__(place)
         self._width = place.workers
         self._looks = False  # a look at the lanes is due in the loop
-        self._tasks: dict[Entry, asyncio.Task[None]] = {}
+        self._tasks: dict[Entry, _Task] = {}
         self._lost: set[asyncio.Task[None] | None] = set()  # cancelled: others have their room
         self._running = 0
         self._loop = loop
@@ -90,6 +92,11 @@ class _Tasks(OnLanes):
         """Run this many tasks at a time from now on; none begins until few enough run."""
         self._width = self._lanes.work.workers = workers
         self._look_soon()
+
+    def _running_s(self) -> float:
+        now_s = self._clock()
+        tasks = set(self._tasks.values()) - self._lost  # a batch is one task of many entries
+        return sum(now_s - it.begun_s for it in tasks)
 
     def stack(self, entry: Entry) -> str:
         """What the task that runs it awaits, or does now; "" if none does."""
@@ -174,7 +181,7 @@ class _Tasks(OnLanes):
     def _begin(self, batch: Batch) -> None:
         context = Context()
         task = self._new_task(self._run(batch, context), loop=self._loop, context=context)
-        task.batch = batch
+        task.batch, task.begun_s = batch, self._clock()
         self._tasks.update(dict.fromkeys(batch.entries, task))
 
     async def _run(self, batch: Batch, context: Context) -> None:

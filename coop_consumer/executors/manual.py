@@ -59,6 +59,7 @@ class ManualExecutor:
 
     def __post_init__(self) -> None:
         self.lanes.ready_min = READY_ONE_BY_ONE
+        self.lanes.work.running_s = self._running_s
         self._in_hand: dict[Record, _InHand] = {}
         self._calls: deque[Call] = deque()
         self._calling = False
@@ -141,6 +142,11 @@ class ManualExecutor:
         """Whether a record is in hand."""
         return record in self._in_hand
 
+    def _running_s(self) -> float:
+        """See `WorkTime`: how long records are in hand."""
+        now_s = monotonic()
+        return sum(now_s - it.since_s for it in list(self._in_hand.values()))
+
     def stack(self, entry: Entry) -> str:
         """Nothing: nobody knows which of the user's threads works at the record."""
         del entry
@@ -203,6 +209,7 @@ class ManualExecutor:
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self.condition:
             lanes.ready_min = self.lanes.ready_min
+            lanes.work.running_s = self._running_s
             self.lanes, self.wake = lanes, wake
 
     def expect(self, count: int) -> None:

@@ -237,6 +237,7 @@ class _Seat:
 
     Attributes:
         chunk: What the child runs.
+        begun_s: Since when.
         following: What was sent to the child besides, so that it can go on at once.
         leaves: There are to be fewer children: this one ends after its chunk.
     """
@@ -244,6 +245,7 @@ class _Seat:
     child: Child
     waiting: _Waiting = field(default_factory=_Waiting)
     chunk: _Chunk | None = None
+    begun_s: float = 0.0
     following: _Chunk | None = None
     thread: threading.Thread | None = None
     leaves: bool = False
@@ -339,6 +341,11 @@ class ProcessExecutor(ConditionExecutor):
             if seat.thread is not None:
                 seat.thread.join()
 
+    def _running_s(self) -> float:
+        now_s = self._clock()
+        seats = [*self._seats, *self._leaving]
+        return sum(now_s - seat.begun_s for seat in seats if seat.chunk is not None)
+
     def stack(self, entry: Entry) -> str:
         """The stack of the child that runs it; "" if none does, or the child does not answer."""
         seat = self._seat_of(entry)
@@ -364,8 +371,8 @@ class ProcessExecutor(ConditionExecutor):
 
     def _drive(self, seat: _Seat) -> None:
         while (chunk := seat.following or self._next(seat)) is not None:
-            lanes, seat.chunk = self._lanes, chunk
-            started = self._clock()
+            lanes, started = self._lanes, self._clock()
+            seat.begun_s, seat.chunk = started, chunk
             try:
                 if seat.following is None:
                     self._send(seat, chunk)

@@ -59,6 +59,12 @@ class Runner:
     is_lost: bool = False
     hand_over: Callable[[], None] | None = None
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it runs a handler, or is between two of them."""
+        is_at_one = self.entry is not None or self.straight is not None
+        return is_at_one or bool(self.batch.entries)
+
     def runs(self, entry: Entry) -> bool:
         """Whether its handler runs this entry."""
         return self.entry is entry or entry in self.batch.entries
@@ -117,6 +123,11 @@ class ThreadedExecutor(ConditionExecutor, ABC):
     def _new_name(self) -> str:
         self._threads += 1
         return f"{self._name}-{self._threads}"
+
+    def _running_s(self) -> float:
+        now_s = self._clock()
+        at_work = [it for it in list(self._runners) if it.is_at_work and not it.is_lost]
+        return sum(max(0.0, now_s - it.taken_s) for it in at_work)
 
     def stack(self, entry: Entry) -> str:
         """The stack of the thread that runs it now; "" if none does."""

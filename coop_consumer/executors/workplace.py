@@ -74,6 +74,7 @@ class OnLanes(ABC):
         self._lanes = place.lanes
         self._lanes.ready_min = self.ready_min
         self._lanes.work.workers = place.workers
+        self._lanes.work.running_s = self._running_s
         self._condition = place.condition
         self._name = place.name
         self._wake = place.wake
@@ -89,6 +90,10 @@ class OnLanes(ABC):
     def _look_soon(self) -> None:
         """Have the lanes looked at: something may be ready, or nothing may begin any more."""
 
+    @abstractmethod
+    def _running_s(self) -> float:
+        """See `WorkTime`; handlers that nobody listens to any more do not count."""
+
     def help(self, _: Callable[[], None], __: Callable[[], None]) -> bool:
         """See `Executor`; the member's thread is none of the workers."""
         return True
@@ -103,6 +108,7 @@ class OnLanes(ABC):
         """Go on with the lanes of the member's next run, under the same lock, once one is over."""
         with self._condition:
             lanes.work.workers = self._lanes.work.workers
+            lanes.work.running_s = self._running_s
             self._lanes, self._wake = lanes, wake
             lanes.ready_min = self.ready_min
         self._look_soon()

@@ -88,6 +88,23 @@ class StyleContract:
             assert work.total_s == pytest.approx(0.02 * len(KEYS))
             assert work.cost_ps == pytest.approx(2 * 10**10)
 
+    def test_the_time_of_a_handler_that_runs_is_told_before_it_ends(self) -> None:
+        """Members whose handlers take minutes would look idle."""
+        script = Script()
+        script.takes_s, script.held = 0.02, {b"a"}
+        with self.crew(script, workers=1) as crew:
+            work = crew.member.core.lanes.work
+            assert work.running_s() == 0
+            crew.produce(b"a")
+            crew.until_begun(1)
+            script.now_s += 60
+            assert work.running_s() == pytest.approx(60)
+            crew.let_all_go()
+            crew.until_done(1)
+        crew.member.after(1_000)
+        assert work.running_s() == 0
+        assert work.busy_s == pytest.approx(60, abs=0.1)
+
     @pytest.mark.parametrize(("takes_s", "turn"), [(0.05, 1), (0.005, 10)])
     def test_keys_have_turns_of_a_moment_however_long_a_record_takes(
         self, takes_s: float, turn: int

@@ -101,6 +101,27 @@ class TestTheRecord:
         assert hot == HeavyKey(TOPIC_ID, 0, key_hash(HOT), hot.share, HOT)
         assert hot.share == pytest.approx(250, abs=30)
 
+    def test_handlers_that_take_longer_than_a_report_are_busy_all_the_time(self) -> None:
+        member = TableMember()
+        work = member.core.lanes.work
+        work.workers = 2
+        begun_ms = member.core.state.now_ms
+        work.running_s = lambda: (member.core.state.now_ms - begun_ms) / 1_000
+        member.assign(WHOLE)
+        member.produce(HOT)
+        member.start()
+        for _ in range(100):
+            member.after(1_000)
+        assert [it.busy for it in reports(member) if it] == [pytest.approx(500, abs=10)]
+        member.finish_all()
+        work.spent.append((100.0, 1, "t"))
+        work.running_s = float
+        for _ in range(70):
+            member.after(1_000)
+        last = reports(member)[-1]
+        assert last is not None
+        assert last.busy == 0
+
     def test_a_steady_load_is_told_once_and_a_change_is_told_again(self) -> None:
         member = member_at_work(keys=keys_in(WHOLE, 50), seconds=150)
         steady = len(reports(member))
