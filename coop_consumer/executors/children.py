@@ -245,11 +245,16 @@ class Child:
         """Whether it has ended by SIGKILL, and not by ours."""
         return self._exit_code() == -signal.SIGKILL and not self.is_killed
 
+    @property
+    def name(self) -> str:
+        """Its name for people, by which tools find it."""
+        return f"worker process {self._process.pid}"
+
     def obituary(self) -> str:
         """How it ended, for people."""
         self._has_died_within(_END_S)
         code = self._exit_code()
-        name = f"worker process {self._process.pid}"
+        name = self.name
         if code is None and self._lives():
             return f"{name} has closed its pipe"
         if code is None:

@@ -347,9 +347,14 @@ class ProcessExecutor(ConditionExecutor):
         return sum(now_s - seat.begun_s for seat in seats if seat.chunk is not None)
 
     def stack(self, entry: Entry) -> str:
-        """The stack of the child that runs it; "" if none does, or the child does not answer."""
+        """The stack of the child that runs it, below its name; "" if none does."""
         seat = self._seat_of(entry)
-        return seat.child.stack() if seat else ""
+        if seat is None:
+            return ""
+        stack = (
+            seat.child.stack() or "  It does not answer: its handler lets no other thread run.\n"
+        )
+        return f"  In {seat.child.name}:\n{stack}"
 
     def abandon(self, entry: Entry) -> None:
         """End the child that runs the entry, which ends the handler for certain.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -399,7 +400,9 @@ class ParallelContract(StyleContract):
             crew.until_begun(1)
             crew.produce(b"b")
             (told,) = crew.overdue()
-            assert "in process" in crew.executor.stack(told.lane)
+            stack = crew.executor.stack(told.lane)
+            assert "in process" in stack
+            assert self.runs_elsewhere == bool(re.match(r"  In worker process \d+:\n", stack))
             crew.executor.abandon(told.lane)
             crew.until_done(1)
             script.let_go(0)

@@ -41,10 +41,14 @@ def stack_shown(stack: str) -> str:
     r"""A handler's stack, without our calls that led to it; if it has no other, all of it.
 
     >>> ours = '  File "/x/coop_consumer/executors/threads.py", line 3, in _run\n    run(it)\n'
-    >>> stack_shown(ours + '  File "/app/billing.py", line 9, in process\n    charge()\n')
-    '  File "/app/billing.py", line 9, in process\n    charge()\n'
+    >>> theirs = '  File "/app/billing.py", line 9, in process\n    charge()\n'
+    >>> print(stack_shown("  In worker process 7:\n" + ours + theirs), end="")
+      In worker process 7:
+      File "/app/billing.py", line 9, in process
+        charge()
     """
-    frames = [f"  File {it}" for it in stack.split("  File ")[1:]]
+    head, *rest = stack.split("  File ")
+    frames = [f"  File {it}" for it in rest]
     own = [number for number, it in enumerate(frames) if "/coop_consumer/" in it.partition(",")[0]]
     theirs = frames[own[-1] + 1 :] if own else frames
-    return printable("".join(theirs or frames) or stack, kept="\n")
+    return printable(head + "".join(theirs or frames), kept="\n")
