@@ -76,6 +76,10 @@ class Endings:
             return
         facts = tenure.drained(key_hash)
         partition.view.hurry()
+        if tenure.is_void and key_hash not in tenure.draining:
+            for other in partition.all_tenures():
+                if other is not tenure:
+                    other.take_back(tenure, key_hash)
         if facts:
             for other in partition.tenures:
                 shared = facts if other.shares_history(tenure) else ()

@@ -251,6 +251,22 @@ class Tenure(Hold):
         is_over = attempt == noted and attempt.key_hash not in self.draining
         return before if is_over else attempt
 
+    def take_back(self, former: Tenure, key_hash: int) -> None:
+        """Take back falls that it has heard of a void tenure of its run, whose handler has ended.
+
+        It began while that handler ran, and knew from the log that an attempt had begun. The
+        attempt did not end the process. Nothing else tells so, as its outcome does not count.
+        """
+        for offset, (noted, before) in former.noted.items():
+            known = self.attempts.get(offset)
+            if known is None or noted.key_hash != key_hash:
+                continue
+            if known.fell and known.attempts == noted.attempts:
+                del self.attempts[offset]
+                if before is not None:
+                    self.attempts[offset] = before
+                self.dirty = True
+
     def appended(self, record: TenureRecord) -> None:
         """The log has this record of it."""
         self.logged.record = record

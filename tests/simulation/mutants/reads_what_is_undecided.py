@@ -11,7 +11,7 @@ from tests.simulation.progress_log import ProgressReader, SimLog
 
 BREAKS = ("I2", "I9", "I5", "stuck")
 EXACTLY_ONCE = True
-SEED = 5
+SEED = 11
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

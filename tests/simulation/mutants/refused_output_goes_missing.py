@@ -8,7 +8,7 @@ from coop_consumer.core.handover import Handover
 
 BREAKS = ("I9", "stuck", "I2")
 EXACTLY_ONCE = True
-SEED = 13
+SEED = 77
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
