@@ -17,6 +17,7 @@ from offsets import TenureId
 if TYPE_CHECKING:
     from assignors import TopicPartition
     from coop_consumer.core.state import MemberState, Partition
+    from coop_consumer.core.tenure import Tenure
 
 _REJOIN_MS = 3_000
 """So long a tenure on a wait list may be unknown to the log."""
@@ -69,7 +70,19 @@ class Claims:
             item.waits = self.unfinished(partition, item.waits, (WHOLE,))
         for tenure in partition.tenures:
             blocked = tenure.blocked
-            blocked.waits = self.unfinished(partition, blocked.waits, (WHOLE,))
+            if blocked.waits:
+                self._take_back_falls(partition, tenure)
+                blocked.waits = self.unfinished(partition, blocked.waits, (WHOLE,))
+
+    @staticmethod
+    def _take_back_falls(partition: Partition, tenure: Tenure) -> None:
+        """Where a blocked hash is released, its handler has ended no process."""
+        waited_for = {tenure_of(wait) for wait in tenure.blocked.waits}
+        for former in partition.store.tenures():
+            if former.id in waited_for:
+                released = former.record.released
+                freed = {h for h in tenure.blocked.hashes if any(h in r for r in released)}
+                tenure.take_back(freed, former.record.attempts)
 
     def warn_of_force(
         self, partition: Partition, waits: tuple[Wait, ...], ranges: tuple[KeyRange, ...]

@@ -77,9 +77,10 @@ class Endings:
         facts = tenure.drained(key_hash)
         partition.view.hurry()
         if tenure.is_void and key_hash not in tenure.draining:
+            told = tenure.record().attempts
             for other in partition.all_tenures():
                 if other is not tenure:
-                    other.take_back(tenure, key_hash)
+                    other.take_back({key_hash}, told)
         if facts:
             for other in partition.tenures:
                 shared = facts if other.shares_history(tenure) else ()

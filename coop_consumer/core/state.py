@@ -233,13 +233,15 @@ class Partition:
         found = self.store.attempts() if self.store.epoch == epoch else {}
         told = {it.id: it.record.attempts for it in self.store.tenures()} if found else {}
         for tenure in self.all_tenures():
-            if tenure is but or tenure.epoch != epoch or tenure.key.topic_id != self.topic_id:
+            if tenure.epoch != epoch or tenure.key.topic_id != self.topic_id:
                 continue
             released = tenure.logged.released
             for attempt in told.get(tenure.id, ()):  # it may know since that this is over
                 is_ours = not any(attempt.key_hash in r for r in released)
                 if is_ours and found.get(attempt.offset) == attempt:
                     del found[attempt.offset]
+            if tenure is but:
+                continue
             for offset, attempt in tenure.attempts.items():
                 if any(attempt.key_hash in r for r in released):
                     continue

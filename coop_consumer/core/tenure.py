@@ -23,6 +23,8 @@ from coop_consumer.plain_text import shortened
 from offsets import Attempt, Doing, TenureId, TenureKey, TenureRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from coop_consumer.core.effects import Filed
     from coop_consumer.core.record import Record
 
@@ -251,20 +253,27 @@ class Tenure(Hold):
         is_over = attempt == noted and attempt.key_hash not in self.draining
         return before if is_over else attempt
 
-    def take_back(self, former: Tenure, key_hash: int) -> None:
-        """Take back falls that it has heard of a void tenure of its run, whose handler has ended.
+    def take_back(self, hashes: Collection[int], told: Iterable[Attempt]) -> None:
+        """Take back falls of hashes whose handler in another tenure has ended.
 
-        It began while that handler ran, and knew from the log that an attempt had begun. The
-        attempt did not end the process. Nothing else tells so, as its outcome does not count.
+        It began while that handler ran, and knew from the log that its attempt had begun. The
+        process has outlived the attempt. If its outcome counted, the record would be done, or its
+        failure told. It does not count if that tenure had become void.
+
+        Args:
+            hashes: At which the other tenure was.
+            told: What that tells of attempts since it has released them.
         """
-        for offset, (noted, before) in former.noted.items():
-            known = self.attempts.get(offset)
-            if known is None or noted.key_hash != key_hash:
+        known_there = {it.offset: it for it in told}
+        for offset, known in list(self.attempts.items()):
+            if not known.fell or known.key_hash not in hashes:
                 continue
-            if known.fell and known.attempts == noted.attempts:
+            before = known_there.get(offset)
+            if before is None:
                 del self.attempts[offset]
-                if before is not None:
-                    self.attempts[offset] = before
+                self.dirty = True
+            elif before.attempts < known.attempts:
+                self.attempts[offset] = before
                 self.dirty = True
 
     def appended(self, record: TenureRecord) -> None:

@@ -398,3 +398,26 @@ def test_the_care_that_grows_with_each_fall_is_not_bounded_by_the_lanes() -> Non
         member.start()
         member = heir(member, max_records_in_lanes=4, workers=1)
     assert left[2] > left[1] > left[0]
+
+
+@pytest.mark.parametrize("goes_to", ["itself", "another member"])
+def test_a_note_is_taken_back_if_its_handler_ends_well_and_does_not_count(goes_to: str) -> None:
+    """Its partition has gone back, as a topic has refused another output: no process has fallen."""
+    once: dict[str, Any] = {"exactly_once": True}
+    second = heir(first_owner(b"a", b"b", b"c", **once), **once)
+    second.start()
+    third = heir(second, **once)
+    assert third.start() == [0]
+    (tenure,) = third.core.state.partition(T0).tenures
+    third.core.handover.go_back(tenure)
+    third.after(1_000)
+    third.hear_log()
+    member = third if goes_to == "itself" else next_in_order(third, **once)
+    (begun,) = member.core.state.partition(T0).tenures
+    assert (begun.attempts[0].attempts, begun.attempts[0].fell) == (3, True), "it may fall yet"
+    third.finish(0)
+    third.after(1_000)
+    member.hear_log()
+    member.after(1_000)
+    assert 0 not in begun.attempts
+    assert 0 not in member.store.attempts()
