@@ -3,7 +3,7 @@
 In: a seed's number, handlers that are about to end. Out: which of them wait for another one, to end
 with it. Blocks have a chance of their own: a draw more from the world's would change every other
 world. What pulls at a block is a topic that refuses an output. So worlds with such topics have
-blocks, and as many others.
+blocks, and some others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from coop_consumer.core.tenure import Tenure
     from tests.simulation.flusher import SimEffect
 
-_EVERY, _AT = 4, 1
-"""One seed in so many has blocks, by its number."""
-_WAITS, _WAITS_MS = 0.6, 1_000
+_EVERY, _AT = 8, (1, 3, 5)
+"""Three seeds in so many have blocks, by their numbers."""
+_WAITS = 0.7
+WAITS_MS = 1_000
+"""How long a handler waits, before it ends alone."""
 
 
 class Blocks:
@@ -26,14 +28,12 @@ class Blocks:
 
     def __init__(self, seed: int, *, exactly_once: bool) -> None:
         self._rng = Random(f"blocks {seed}")
-        self._has_blocks = exactly_once and seed % _EVERY == _AT
+        self._has_blocks = exactly_once and seed % _EVERY in _AT
         self._tied: list[tuple[SimEffect, ...]] = []
 
-    def wait_ms(self) -> int:
-        """How long a handler that is about to end waits for another one of its member."""
-        if not self._has_blocks or self._rng.random() >= _WAITS:
-            return 0
-        return self._rng.randint(1, _WAITS_MS)
+    def waits(self) -> bool:
+        """Whether a handler that is about to end waits for one of another tenure."""
+        return self._has_blocks and self._rng.random() < _WAITS
 
     def tie(self, finished: dict[Record, SimEffect]) -> None:
         """These are finished as a block."""

@@ -21,6 +21,7 @@ from coop_consumer.core.failure import Failure
 from coop_consumer.core.lane import Entry, Lane, next_of
 from coop_consumer.core.lane_tables import Straight
 from coop_consumer.core.record import Record
+from tests.simulation.blocks import WAITS_MS
 from tests.simulation.flusher import SimEffect, check_over, leave_behind
 
 if TYPE_CHECKING:
@@ -166,18 +167,24 @@ class SimExecutor:
         def finish() -> None:
             if world.kills(record):
                 self._shell.fall(record)
-            elif self._waits is None and (wait_ms := world.blocks.wait_ms()):
-                self._waits = ending
-                self._later(wait_ms, lambda: self._finish_alone(ending))
             elif self._waits is not None and self._waits.record.tenure is not record.tenure:
                 first, self._waits = self._waits, None
                 self._finish_together(first, ending)
+            elif self._waits is None and self._is_beside_another(record) and world.blocks.waits():
+                self._waits = ending
+                self._later(WAITS_MS, lambda: self._finish_alone(ending))
             else:
                 self._has_finished(ending)
 
         cost_ms = world.cost_ms()
         lanes.work.spent.append((cost_ms / 1_000, 1, record.topic))
         self._later(cost_ms, finish)
+
+    def _is_beside_another(self, record: Record) -> bool:
+        """Whether another tenure has records for handlers, too."""
+        partitions = self._shell.core.state.partitions.values()
+        tenures = (it for partition in partitions for it in partition.tenures)
+        return any(it.pending for it in tenures if it is not record.tenure)
 
     def _finish_alone(self, ending: _Ending) -> None:
         """It has waited long enough for another one, unless that has come."""
