@@ -125,7 +125,8 @@ def records_of(
         TimeoutError: The partition's end was not reached.
     """
     if settings.get("isolation.level") == "read_committed" and not below_open:
-        wait_until_decided(AdminClient(dict(settings)), topic, partition)
+        client = {name: it for name, it in settings.items() if name != "isolation.level"}
+        wait_until_decided(AdminClient(client), topic, partition)
     asked = {"group.id": "reader", "enable.partition.eof": True, "enable.auto.commit": False}
     consumer = Consumer({**settings, **asked, "auto.offset.reset": "earliest"})
     found: list[Message] = []
