@@ -7,6 +7,8 @@ of 1 ms and sends an output each; a commit each 100 ms. Printed are, in millisec
     visible_p50       from the end of a handler until a reader of committed records has its output
     visible_idle_p50  the same at 4 records a second, where the member is idle in between
 
+Who produces and who reads are processes of their own.
+
 A second part kills members whose ranges another member takes over, in turns between one with no
 transaction open and one that is stopped just before it commits:
 
@@ -18,13 +20,15 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from statistics import median
 from uuid import uuid4
 
@@ -45,8 +49,10 @@ from tests.support.journal import Place
 GUARANTEES = ("at_least_once", "exactly_once")
 WORK_S, WORKERS, INTERVAL_MS, KEYS = 0.001, 16, 100, 500
 BUSY_PER_S, BUSY_S, IDLE_PER_S, IDLE_S = 1_000, 10.0, 4, 10.0
+WARM_UP_S = 5.0
 FEED_PER_S, MANY, SESSION_MS, LIMIT_S = 200, 100, 6_000, 60.0
 _FETCH_MS = 5
+_SPAWN = multiprocessing.get_context("spawn")
 
 
 class Sends(Worker):
@@ -106,40 +112,50 @@ def settings(bootstrap: str, guarantee: str, outputs: str, group: str) -> dict[s
 # ---- handlers and readers ------------------------------------------------------------------------
 
 
-@contextmanager
-def feeding(bootstrap: str, topic: str, per_s: float) -> Iterator[dict[Place, int]]:
-    """Produce at a rate for a block; when each record was made, in ns of the monotonic clock."""
+class Elsewhere:
+    """A function in a process of its own: it takes no turns at the interpreter with the member.
+
+    Args:
+        function: Is given a pipe, and what else is given. It sends None when it is ready, goes on
+            until it is told something, and sends what it has found at the end.
+    """
+
+    def __init__(self, function: Callable[..., None], *given: object) -> None:
+        self._pipe, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=function, args=(theirs, *given), daemon=True)
+        self._process.start()
+        self._pipe.recv()
+
+    def end(self, told: int = 0) -> dict[Place, int]:
+        """Tell it to end; what it has found: a moment by place, in ns of the monotonic clock."""
+        self._pipe.send(told)
+        found: dict[Place, int] = self._pipe.recv()
+        self._process.join()
+        return found
+
+
+def feed(pipe: Connection, bootstrap: str, topic: str, per_s: float) -> None:
+    """Produce at a rate; find when each record was made."""
     made_ns: dict[Place, int] = {}
-    ending = threading.Event()
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    pipe.send(None)
+    begun_s, number = time.monotonic(), 0
+    while not pipe.poll(max(0.0, begun_s + number / per_s - time.monotonic())):
+        now_ns = time.monotonic_ns()
 
-    def feed() -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-        begun_s, number = time.monotonic(), 0
-        while not ending.wait(max(0.0, begun_s + number / per_s - time.monotonic())):
-            now_ns = time.monotonic_ns()
+        def note(_: object, message: Message, now_ns: int = now_ns) -> None:
+            made_ns[message.partition() or 0, message.offset() or 0] = now_ns
 
-            def note(_: object, message: Message, now_ns: int = now_ns) -> None:
-                made_ns[message.partition() or 0, message.offset() or 0] = now_ns
-
-            producer.produce(topic, topics.VALUE, f"key-{number % KEYS}", on_delivery=note)
-            producer.poll(0)
-            number += 1
-        producer.flush()
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    try:
-        yield made_ns
-    finally:
-        ending.set()
-        thread.join()
+        producer.produce(topic, topics.VALUE, f"key-{number % KEYS}", on_delivery=note)
+        producer.poll(0)
+        number += 1
+    producer.flush()
+    pipe.send(made_ns)
 
 
-@contextmanager
-def reading(bootstrap: str, topic: str) -> Iterator[dict[Place, int]]:
-    """Read committed outputs for a block; when the output of each record was first seen."""
+def read(pipe: Connection, bootstrap: str, topic: str) -> None:
+    """Read committed outputs, until as many are there as it is told; find when each was seen."""
     seen_ns: dict[Place, int] = {}
-    ending, ready = threading.Event(), threading.Event()
     asked = {
         "bootstrap.servers": bootstrap,
         "group.id": "reader",
@@ -148,26 +164,19 @@ def reading(bootstrap: str, topic: str) -> Iterator[dict[Place, int]]:
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
     }
-
-    def read() -> None:
-        consumer = Consumer(asked)
-        consumer.assign([Offset(topic, it, 0) for it in range(topics.PARTITIONS)])
-        consumer.poll(1.0)
-        ready.set()
-        while not ending.is_set():
-            for message in consumer.consume(500, 0.01):
-                _, place = topics.output_of(b"", message.value() or b"")
-                seen_ns.setdefault(place, time.monotonic_ns())
-        consumer.close()
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        ready.wait()
-        yield seen_ns
-    finally:
-        ending.set()
-        thread.join()
+    consumer = Consumer(asked)
+    consumer.assign([Offset(topic, it, 0) for it in range(topics.PARTITIONS)])
+    consumer.poll(1.0)
+    pipe.send(None)
+    awaited = sys.maxsize
+    while len(seen_ns) < awaited:
+        for message in consumer.consume(500, 0.01):
+            _, place = topics.output_of(b"", message.value() or b"")
+            seen_ns.setdefault(place, time.monotonic_ns())
+        if pipe.poll():
+            awaited = pipe.recv()
+    consumer.close()
+    pipe.send(seen_ns)
 
 
 def waits(
@@ -177,13 +186,13 @@ def waits(
     topic, outputs = topics.made(bootstrap), topics.made(bootstrap)
     worker = Sends()
     config = settings(bootstrap, guarantee, outputs, f"eoswaits-{uuid4().hex[:8]}")
-    with ExitStack() as stack:
-        pool = stack.enter_context(WorkerPool(worker, config, [topic], workers=WORKERS))
-        seen_ns = stack.enter_context(reading(bootstrap, outputs))
+    with WorkerPool(worker, config, [topic], workers=WORKERS) as pool:
+        reader = Elsewhere(read, bootstrap, outputs)
         until(lambda: len(worker.assigned_ns) == topics.PARTITIONS)
-        with feeding(bootstrap, topic, per_s) as made_ns:
-            pool.wait(seconds + 1)
-        until(lambda: len(seen_ns) == len(made_ns))
+        feeder = Elsewhere(feed, bootstrap, topic, per_s)
+        pool.wait(seconds + 1)
+        made_ns = feeder.end()
+        seen_ns = reader.end(len(made_ns))
     first_ns = min(made_ns.values()) + 1_000_000_000
     places = [place for place, at_ns in made_ns.items() if at_ns > first_ns]
     return {
@@ -269,7 +278,7 @@ def resumed_ms(bootstrap: str, way: str) -> float:
         stack.callback(logger.removeHandler, generations)
         config = settings(bootstrap, "exactly_once", outputs, group)
         stack.enter_context(WorkerPool(worker, config, [topic], workers=WORKERS))
-        stack.enter_context(feeding(bootstrap, topic, FEED_PER_S))
+        stack.callback(Elsewhere(feed, bootstrap, topic, FEED_PER_S).end)
         until(lambda: len(worker.assigned_ns) == topics.PARTITIONS)
         other = stack.enter_context(
             subprocess.Popen(  # noqa: S603 - ourselves
@@ -301,6 +310,8 @@ def eos_waits(bootstrap: str, runs: int, *, as_json: bool) -> int:
     """Measure and print everything; always 0: nothing is promised by this program."""
     found: dict[str, dict[str, list[float]]] = {it: defaultdict(list) for it in GUARANTEES}
     ranges = defaultdict[str, list[float]](list)
+    for guarantee in GUARANTEES:  # a broker that has just started takes its time
+        waits(bootstrap, guarantee, BUSY_PER_S, WARM_UP_S)
     for number in range(runs):
         for guarantee in GUARANTEES[:: 1 if number % 2 else -1]:
             busy = waits(bootstrap, guarantee, BUSY_PER_S, BUSY_S)
