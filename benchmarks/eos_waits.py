@@ -124,11 +124,18 @@ class Elsewhere:
         self._pipe, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=function, args=(theirs, *given), daemon=True)
         self._process.start()
+        theirs.close()  # if the process ends by an error, `recv` raises
         self._pipe.recv()
 
     def end(self, told: int = 0) -> dict[Place, int]:
-        """Tell it to end; what it has found: a moment by place, in ns of the monotonic clock."""
+        """Tell it to end; what it has found: a moment by place, in ns of the monotonic clock.
+
+        Raises:
+            TimeoutError: It has not ended in time: outputs are missing, say.
+        """
         self._pipe.send(told)
+        if not self._pipe.poll(LIMIT_S):
+            raise TimeoutError("it does not come to an end")
         found: dict[Place, int] = self._pipe.recv()
         self._process.join()
         return found

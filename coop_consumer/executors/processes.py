@@ -351,10 +351,8 @@ class ProcessExecutor(ConditionExecutor):
         seat = self._seat_of(entry)
         if seat is None:
             return ""
-        stack = (
-            seat.child.stack() or "  It does not answer: its handler lets no other thread run.\n"
-        )
-        return f"  In {seat.child.name}:\n{stack}"
+        silent = "  It shows no stack: it has ended, or its handler lets no other thread run.\n"
+        return f"  In {seat.child.name}:\n{seat.child.stack() or silent}"
 
     def abandon(self, entry: Entry) -> None:
         """End the child that runs the entry, which ends the handler for certain.
