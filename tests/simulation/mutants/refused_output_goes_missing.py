@@ -8,7 +8,7 @@ from coop_consumer.core.handover import Handover
 
 BREAKS = ("I9", "stuck", "I2")
 EXACTLY_ONCE = True
-SEED = 77
+SEED = 45
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
