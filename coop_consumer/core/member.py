@@ -331,6 +331,7 @@ class MemberCore:
 
     def _do_due(self) -> None:
         state = self.state
+        self.settling.advance_wanted()
         self.overdue.look_due()
         # The release of a range carries what fails while the range is given up.
         if self.outcomes.collect():

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _LOOK_MS = 1_000
 """At least so often all partitions are looked at, whatever has happened."""
+_FEW = 32
+_PAUSE_A_PARTITION_MS = 0.25
+"""A thousand partitions that begin bring fifteen thousand events, and each may let any of them go
+on. So where more than a few wait, the next step of all is looked for in turns with pauses."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +52,9 @@ class Settling:
     closing: Closing
     is_over: bool = True
     _look_ms: int = 0
+    _wanted: bool = False
+    _again_ms: int = 0
+    _follow_ms: int = 0
 
     @property
     def is_due(self) -> bool:
@@ -59,18 +66,37 @@ class Settling:
         self._look_ms = 0
 
     def advance_all(self) -> None:
-        """Do the next step everywhere."""
+        """Do the next step everywhere: now, or, where many wait, once for some events."""
+        self._wanted = True
+        self.advance_wanted()
+
+    def advance_wanted(self) -> None:
+        """Do the next step everywhere, if something has happened since the last time."""
+        if not self._wanted or self.state.now_ms < self._again_ms:
+            return
+        self._wanted, count = False, 0
         for partition in list(self.state.partitions.values()):
             if partition.is_unsettled:
+                count += 1
                 self._advance(partition)
         self.claims.ask_for_unknown_tenures()
+        self._again_ms = self._after_a_pause(count)
 
     def advance(self, view: LogView) -> None:
         """Do the next step where a view was read to its end."""
+        wanting = 0
         for partition in list(self.state.partitions.values()):
-            # Another partition's view may hold the start of the topic, which it waits for.
-            if partition.view is view or partition.agreement.is_wanting:
+            if partition.view is view:
                 self._advance(partition)
+            # Another partition's view may hold the start of the topic, which it waits for.
+            elif partition.agreement.is_wanting:
+                wanting += 1
+                if wanting <= _FEW:
+                    self._advance(partition)
+        self._wanted |= wanting > _FEW
+
+    def _after_a_pause(self, count: int) -> int:
+        return self.state.now_ms + int(max(count - _FEW, 0) * _PAUSE_A_PARTITION_MS)
 
     def _advance(self, partition: Partition) -> None:
         if not self.closing.log_lost:
@@ -97,6 +123,10 @@ class Settling:
         """Follow the log where it is needed now, unless nothing can have changed that."""
         if not self.is_due and not self.state.actions:
             return
+        if not self.is_over:
+            if self.state.now_ms < self._follow_ms:
+                return
+            self._follow_ms = self._after_a_pause(len(self.state.partitions))
         was_over = self.is_over
         self._follow()
         # Once more at the first tick after the end: other parts look for that end at a tick.

@@ -1,7 +1,8 @@
 """Waits: why ranges of this member have not begun for long, in words. Pure.
 
 In: the partitions with ranges that wait, and time. Out: a line after ten seconds, and every minute
-from then on, that names the cause; and at any moment all that waits, for whoever asks.
+from then on, that names the cause; and at any moment all that waits, for whoever asks. Of a
+thousand partitions that wait, ten have a line, and one tells of the others.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _FIRST_MS = 10_000
 _AGAIN_MS = 60_000
+_LINES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,23 @@ class Waits:
 
     def report_due(self) -> None:
         """Report what waits, if it is time."""
-        state = self.state
-        for partition in state.partitions.values():
+        late = []
+        for tp, partition in self.state.partitions.items():
             why = self._why(partition)
-            if why is not None:
-                self._report_late(partition.tp, why)
-            else:
-                self._waits.pop(partition.tp, None)
+            if why is None:
+                self._waits.pop(tp, None)
+            elif (since_ms := self._late_since_ms(tp)) is not None:
+                late.append((since_ms, tp, why))
+        late.sort()
+        for since_ms, tp, why in late[:_LINES_MAX]:
+            facts = Facts(tp=tp)
+            if why.members:
+                facts["holder"] = ", ".join(why.members)
+            self._report(f"{tp}: for {self._seconds(since_ms)} s {why.text}", facts)
+        if others := late[_LINES_MAX:]:
+            longest_s = self._seconds(others[0][0])
+            told = f"ranges of {len(others)} more partitions wait, for {longest_s} s at most"
+            self._report(told, Facts())
 
     def present(self) -> tuple[RangesWait, ...]:
         """What waits now, by partition. O(what waits)."""
@@ -78,18 +90,22 @@ class Waits:
                 found.append(RangesWait(tp, since_ms, why.text, why.members))
         return tuple(found)
 
-    def _report_late(self, tp: TopicPartition, why: _Cause) -> None:
-        state, now_ms = self.state, self.state.now_ms
+    def _late_since_ms(self, tp: TopicPartition) -> int | None:
+        """Since when it has waited, if that is to be told now."""
+        now_ms = self.state.now_ms
         since_ms, due_ms = self._waits.setdefault(tp, (now_ms, now_ms + _FIRST_MS))
-        if now_ms >= due_ms:
-            self._waits[tp] = since_ms, now_ms + _AGAIN_MS
-            waited_s = (now_ms - since_ms) // 1_000
-            status = state.config.command("status", state.group)
-            told = f"{tp}: for {waited_s} s {why.text}. `{status}` shows who holds what"
-            facts = Facts(tp=tp)
-            if why.members:
-                facts["holder"] = ", ".join(why.members)
-            state.report(Level.WARNING, LogEvent.RANGE_WAITS, told, **facts)
+        if now_ms < due_ms:
+            return None
+        self._waits[tp] = since_ms, now_ms + _AGAIN_MS
+        return since_ms
+
+    def _seconds(self, since_ms: int) -> int:
+        return (self.state.now_ms - since_ms) // 1_000
+
+    def _report(self, told: str, facts: Facts) -> None:
+        status = self.state.config.command("status", self.state.group)
+        told = f"{told}. `{status}` shows who holds what"
+        self.state.report(Level.WARNING, LogEvent.RANGE_WAITS, told, **facts)
 
     def _why(self, partition: Partition) -> _Cause | None:
         if partition.waiting:

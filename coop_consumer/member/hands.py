@@ -27,6 +27,7 @@ from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.translate import fetched_from, translated
 from coop_consumer.log_events import Facts, LogEvent
+from coop_consumer.member.committed_reads import CommittedReads
 from coop_consumer.member.inbox import Inbox
 from coop_consumer.member.range_calls import RangeCalls
 from coop_consumer.member.topic_side import TopicSide
@@ -85,6 +86,7 @@ class Hands:
         self._is_fencing = False
         self._fenced: set[RunId] = set()
         self._told: set[RunId] = set()  # each run counts once
+        self._committed_reads = CommittedReads(self.committed, self._committed_read)
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -142,7 +144,7 @@ class Hands:
             actions.DoubtEnded: self.committer.doubt_ended,
             actions.Fence: lambda a: self._fence_once(a.runs),
             actions.DeadLetter: self.committer.dead_letter,
-            actions.FetchCommitted: self._fetch_committed,
+            actions.FetchCommitted: lambda a: self._committed_reads.ask(a.partitions),
             actions.CommitOffsets: self._commit_offsets,
             actions.ResolveOffset: self._resolve_offset,
             actions.ConfirmMembership: self._confirm,
@@ -240,17 +242,18 @@ class Hands:
         future.add_done_callback(told)
         return answer
 
-    def _fetch_committed(self, action: actions.FetchCommitted) -> None:
-        def told(done: Future[dict[TopicPartition, Committed | None]]) -> None:
-            error = done.exception()
-            if error is not None:
-                unknown = f"committed offsets cannot be read yet: {error}"
-                self.say(logging.INFO, LogEvent.OFFSETS_UNKNOWN, unknown, error=error)
-                self.inbox.tell(events.CommittedUnknown(action.partitions))
-                return
-            self.inbox.tell(events.CommittedRead(done.result()))
-
-        self.committed(action.partitions).add_done_callback(told)
+    def _committed_read(
+        self,
+        partitions: list[TopicPartition],
+        done: Future[dict[TopicPartition, Committed | None]],
+    ) -> None:
+        error = done.exception()
+        if error is not None:
+            unknown = f"committed offsets cannot be read yet: {error}"
+            self.say(logging.INFO, LogEvent.OFFSETS_UNKNOWN, unknown, error=error)
+            self.inbox.tell(events.CommittedUnknown(partitions))
+            return
+        self.inbox.tell(events.CommittedRead(done.result()))
 
     def _commit_offsets(self, action: actions.CommitOffsets) -> None:
         offsets = {(tp.topic, tp.partition): value for tp, value in action.offsets.items()}

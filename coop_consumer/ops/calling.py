@@ -1,15 +1,18 @@
 """Who waits for an answer, so that a member's thread under full load lets answers be made soon.
 
-In: requests, for an ASGI app. Out: how many wait for the beginning of their answer. An answer
-passes several threads, and each of them waits 5 ms for the interpreter while another thread
-computes. What only goes on, as a page's events do, counts no more.
+In: requests, for an ASGI app, and what wakes the server's event loop. Out: how many wait for the
+beginning of their answer. An answer passes several threads, and each of them waits 5 ms for the
+interpreter while another thread computes. What only goes on, as a page's events do, counts no more.
 """
 
 from __future__ import annotations
 
+from selectors import DefaultSelector
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from selectors import SelectorKey
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -57,3 +60,39 @@ class Calling:
             await self._app(scope, receive, send_and_count)
         finally:
             answered()
+
+
+class Awake(DefaultSelector):
+    """Counts an event loop from when something wakes it until it has nothing left to do.
+
+    To accept a connection, read from it and write to it are calls of the system. Each gives up the
+    interpreter, and the loop waits for it anew: a probe did so four times.
+
+    Args:
+        calls: What counts.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self._calls = calls
+        self._is_awake = False
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """Wait for what wakes it. With a `timeout` of 0 the loop has callbacks to call."""
+        if timeout is None or timeout > 0:
+            self._rest()
+        found = super().select(timeout)
+        if found and not self._is_awake:
+            self._calls.callers += 1
+            self._is_awake = True
+        return found
+
+    def close(self) -> None:
+        """Count no more."""
+        self._rest()
+        super().close()
+
+    def _rest(self) -> None:
+        if self._is_awake:
+            self._calls.callers -= 1
+            self._is_awake = False

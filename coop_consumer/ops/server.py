@@ -26,6 +26,7 @@ from coop_consumer import forks
 from coop_consumer.config.addresses import host_of
 from coop_consumer.errors import ConfigError, CoopConsumerError
 from coop_consumer.log_events import LogEvent
+from coop_consumer.ops.calling import Awake, Calls
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class OpsServer:
         middleware: What a request passes on its way to the routes.
         sample: Called every ten seconds, on another thread, while it serves. What it raises of
             ours leaves a hole.
+        calls: Counts while the server is at work; None: nobody needs to know.
         listener: A socket that listens there already; it is closed with the server.
         closed: Called when the server is closed.
 
@@ -71,6 +73,7 @@ class OpsServer:
         group: str,
         middleware: Sequence[Middleware] = (),
         sample: Callable[[], object] | None = None,
+        calls: Calls | None = None,
         listener: socket.socket | None = None,
         closed: Callable[[], object] = bool,
     ) -> None:
@@ -88,6 +91,7 @@ class OpsServer:
         )
         self._server = uvicorn.Server(config)
         self._sample = sample
+        self._calls = calls
         self._closed = closed
         self._end: Callable[[], object] = bool  # once it serves: ends that, on any thread
         self._thread = threading.Thread(target=self._run, name=f"coop-ops-{group}", daemon=True)
@@ -120,12 +124,16 @@ class OpsServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=self._loop) as runner:
+                runner.run(self._serve())
         except asyncio.CancelledError:
             return  # `close` wants it so
         except Exception:
             told = "the server at %s has ended: nobody answers there any more"
             log.exception(told, self.address, extra=LogEvent.OPS_SERVER_FAILED.extra())
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.SelectorEventLoop(None if self._calls is None else Awake(self._calls))
 
     async def _serve(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -182,6 +182,7 @@ def served(
         group=config.group_id,
         middleware=[*guarded_by(door), Middleware(Calling, calls=calls)],
         sample=lambda: history.note(metrics()),
+        calls=calls,
         listener=None if ports is None else ports.kept(address),
         closed=feeds.close,
     )

@@ -1,14 +1,17 @@
-"""Who waits for an answer counts from the request to the answer's beginning, and no longer."""
+"""Who waits for an answer counts from the server's waking to the answer's beginning, no longer."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
+import socket
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from coop_consumer.member.breath import Breath
-from coop_consumer.ops.calling import Calling
+from coop_consumer.ops.calling import Awake, Calling
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -61,3 +64,39 @@ def test_a_form_never_counts() -> None:
 
     called(app, calls, "POST")
     assert seen == [0]
+
+
+def test_an_event_loop_counts_while_what_woke_it_is_done() -> None:
+    calls, seen = Breath(), []
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        theirs, ours = socket.socketpair()
+        with theirs, ours:
+            ours.setblocking(False)
+            seen.append(calls.callers)  # nothing has woken it
+            loop.call_soon(theirs.send, b"?")
+            await loop.sock_recv(ours, 1)
+            seen.append(calls.callers)
+            await asyncio.sleep(0)  # it has something left to do
+            seen.append(calls.callers)
+            await asyncio.sleep(0.001)
+            seen.append(calls.callers)  # time has woken it, and nobody waits
+
+    loop = asyncio.SelectorEventLoop(Awake(calls))
+    try:
+        loop.run_until_complete(serve())
+    finally:
+        loop.close()
+    assert seen == [0, 1, 1, 0]
+
+
+def test_an_event_loop_that_ends_at_work_counts_no_more() -> None:
+    calls = Breath()
+    theirs, ours = socket.socketpair()
+    with theirs, ours, closing(Awake(calls)) as selector:
+        selector.register(ours, selectors.EVENT_READ)
+        theirs.send(b"?")
+        assert selector.select(None)
+        assert calls.callers == 1
+    assert calls.callers == 0
