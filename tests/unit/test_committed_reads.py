@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-import pytest
-
 from assignors import TopicPartition
 from coop_consumer.member.committed_reads import CommittedReads, Found
 
@@ -19,7 +17,8 @@ class Coordinator:
     def __init__(self) -> None:
         self.asked: list[tuple[list[TopicPartition], Future[Found]]] = []
         self.told: list[list[TopicPartition]] = []
-        self.reads = CommittedReads(self.read, self.heard)
+        self.now_s = 0.0
+        self.reads = CommittedReads(self.read, self.heard, lambda: self.now_s)
 
     def read(self, partitions: list[TopicPartition]) -> Future[Found]:
         answer: Future[Found] = Future()
@@ -81,16 +80,30 @@ def test_an_answer_that_is_there_at_once_asks_no_more() -> None:
     assert told == [[A, B], [C]]
 
 
-def test_a_request_that_cannot_be_made_raises_and_the_next_one_is_made() -> None:
-    it, answers = Coordinator(), iter([OSError("away")])
+def test_a_topic_that_cannot_be_read_fails_no_other() -> None:
+    it = Coordinator()
+    other = TopicPartition("u", 0)
+    it.reads.ask([A, other, B])
+    it.asked[-1][1].set_exception(OSError("no right"))
+    assert it.partitions == [[A, other, B], [A, B], [other]]
+    for _, answer in it.asked[1:]:
+        answer.set_result(NOTHING)
+    assert it.told == [[A, B], [other]]
+    it.reads.ask([C])
+    assert it.partitions[3:] == [[C]]
 
-    def read(partitions: list[TopicPartition]) -> Future[Found]:
-        for error in answers:
-            raise error
-        return it.read(partitions)
 
-    reads = CommittedReads(read, it.heard)
-    with pytest.raises(OSError, match="away"):
-        reads.ask([A])
-    reads.ask([B])
-    assert it.partitions == [[B]]
+def test_an_answer_that_does_not_come_holds_up_nothing_for_long() -> None:
+    it = Coordinator()
+    it.reads.ask([A])
+    it.now_s += 29
+    it.reads.ask([B])
+    assert it.partitions == [[A]]
+    it.now_s += 1
+    it.reads.ask([A])
+    assert it.partitions == [[A], [B, A]]
+    it.reads.ask([C])
+    it.asked[0][1].set_result(NOTHING)  # late: the next one has been asked for meanwhile
+    assert it.partitions == [[A], [B, A]]
+    it.answer()
+    assert it.partitions == [[A], [B, A], [C]]
