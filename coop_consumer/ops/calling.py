@@ -66,7 +66,7 @@ class Awake(DefaultSelector):
     """Counts an event loop from when something wakes it until it has nothing left to do.
 
     To accept a connection, read from it and write to it are calls of the system. Each gives up the
-    interpreter, and the loop waits for it anew: a probe did so four times.
+    interpreter, and the loop waits for it anew, up to 5 ms each time.
 
     Args:
         calls: What counts.
