@@ -55,6 +55,19 @@ def _eos(work_ms: float, interval_ms: int) -> Case:
     )
 
 
+def _partitions(partitions: int) -> Case:
+    """One member of many partitions, each with some records of some keys."""
+    return Case(
+        name="partitions",
+        point=f"{partitions} partitions",
+        records=10 * partitions,
+        keys=5 * partitions,
+        work_ms=1,
+        width=8,
+        partitions=partitions,
+    )
+
+
 CASES: dict[str, tuple[Case, ...]] = {
     "io": (Case(name="io", records=30_000, keys=10_000, work_ms=5),),
     "hot": (Case(name="hot", records=20_000, keys=10_000, work_ms=5, special=2_000),),
@@ -93,6 +106,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "aio": (Case(name="aio", work="await", records=30_000, keys=10_000, work_ms=100, width=1_000),),
     "cpu": (Case(name="cpu", work="burn", records=20_000, keys=2_000, work_ms=0.5, width=2),),
     "split": tuple(map(_split, (1, 4, 16))),
+    "partitions": tuple(map(_partitions, (50, 200, 1_000))),
     "eos": tuple(_eos(ms, interval_ms) for ms in (0, 5) for interval_ms in (10, 30, 100, 300)),
     "sweep": tuple(_sweep(ms, width) for ms in (0, 0.1, 1, 10, 100) for width in (8, 64, 256)),
     "crash": (Case(name="crash", records=20_000, keys=10_000, work_ms=5, kills=5),),

@@ -207,6 +207,15 @@ def times_ideal(case: Case, _run: Run, seconds: float) -> dict[str, Special]:
     return {"times_ideal": seconds / case.ideal_s}
 
 
+def begun(_case: Case, run: Run, _seconds: float) -> dict[str, Special]:
+    """When the last partition had its first handler, from when the process was let go."""
+    first_ns: dict[int, int] = {}
+    for row in run.rows:
+        partition, _ = row.place
+        first_ns[partition] = min(row.started_ns, first_ns.get(partition, row.started_ns))
+    return {"all_begun_s": (max(first_ns.values()) - run.went_ns) / _NS_PER_S}
+
+
 def repeats(_case: Case, run: Run, _seconds: float) -> dict[str, Special]:
     """What came again after each kill."""
     found = repeats_by_kill(run.rows, run.killed)
@@ -221,6 +230,7 @@ SPECIALS: dict[str, Callable[[Case, Run, float], dict[str, Special]]] = {
     "noop": rate,
     "noop-batch": rate,
     "split": times_ideal,
+    "partitions": begun,
     "crash": repeats,
     "crashslow": repeats,
 }

@@ -148,6 +148,7 @@ _BESIDES = (
     "outputs_behind",
     "steps_ms",
     "times_ideal",
+    "all_begun_s",
     "repeats_median",
     "repeats_a_kill",
     "note",

@@ -38,6 +38,9 @@ class System:
     unfit: Callable[[Case], str]
 
 
+_PROCESSES_MAX = 16
+
+
 def own_command(job: Job) -> list[str]:
     """A process of this environment."""
     return [sys.executable, "-m", "benchmarks.child", job.argument()]
@@ -71,6 +74,10 @@ def _only_records(case: Case) -> str:
 
 def _always(_: Case) -> str:
     return ""
+
+
+def _few_processes(case: Case) -> str:
+    return "it would be a process a partition" if _of_plain(case) > _PROCESSES_MAX else ""
 
 
 def _no_sending(unfit: Callable[[Case], str]) -> Callable[[Case], str]:
@@ -108,7 +115,7 @@ PEERS = {
     it.name: it
     for it in (
         System("raw", True, False, own_command, _clients, _one, _only_nothing),
-        System("plain", True, True, own_command, _clients, _of_plain, _no_sending(_always)),
+        System("plain", True, True, own_command, _clients, _of_plain, _no_sending(_few_processes)),
         System("lanes", True, True, own_command, _clients, _one, _no_sending(_only_records)),
         System(
             "pyrallel-consumer",

@@ -123,6 +123,7 @@ def test_split_has_the_same_ideal_at_each_number_of_processes() -> None:
 def test_a_peer_says_why_it_takes_no_part() -> None:
     [noop_batch], [io] = CASES["noop-batch"], CASES["io"]
     assert PEERS["lanes"].unfit(noop_batch) == "it has no batches"
+    assert PEERS["plain"].unfit(CASES["partitions"][0]) == "it would be a process a partition"
     assert PEERS["raw"].unfit(io)
     assert not PEERS["parallel-consumer"].unfit(io)
     assert all(not OURS.unfit(case) for points in CASES.values() for case in points)
@@ -328,6 +329,12 @@ def test_skew_compares_all_other_keys_with_one_worker_less() -> None:
         "others_done_s": pytest.approx(0.010),
         "others_of_ideal": pytest.approx(0.5),
     }
+
+
+def test_partitions_asks_when_the_last_of_them_had_a_record() -> None:
+    many = replace(IO, name="partitions", partitions=2)
+    last = replace(GOOD[-1], partition=1, offset=0, started_ns=40 * MS)
+    assert figures(many, run(*GOOD, last)).special == {"all_begun_s": pytest.approx(0.040)}
 
 
 def test_latency_leaves_the_slow_key_out() -> None:
