@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -121,6 +122,22 @@ def test_an_idle_member_opens_no_transaction() -> None:
     assert member.store.progress().stable == 1
 
 
+@pytest.mark.parametrize(("settings", "is_due"), [({}, False), ({"commit_max_records": 300}, True)])
+def test_the_number_of_finished_records_makes_nothing_due_unless_that_is_set(
+    settings: dict[str, Any], is_due: bool
+) -> None:
+    """What a crash has done again costs work, and is never seen."""
+    member = TableMember(exactly_once=True, commit_interval_ms=60_000, **settings)
+    member.assign(WHOLE)
+    member.produce(*[b"k%d" % number for number in range(400)])
+    opened = len(member.told(actions.Commit))
+    member.start()
+    for offset in range(399):  # the last one runs on, so the member is not idle
+        member.finish(offset)
+    member.after(1_000)
+    assert (len(member.told(actions.Commit)) > opened) is is_due
+
+
 def test_what_an_aborted_one_held_goes_again_before_all_else(member: TableMember) -> None:
     work(member, A)
     member.after(1_000)
@@ -217,6 +234,32 @@ def test_a_transaction_that_has_passed_its_check_counts_though_the_membership_is
     member.assign(WHOLE)
     (release,) = records(pending(member))
     assert [fact.stable for fact in release.facts] == [1]
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_while_a_transaction_is_in_doubt_no_release_is_told(
+    member: TableMember, was_committed: bool
+) -> None:
+    """It would say what the log has of the tenure, and nobody knows that yet."""
+    work(member, A)
+    member.after(1_000)
+    commit, end = pending(member), member.log.end_offset
+    if was_committed:
+        for entry in commit.entries:
+            member.log.append(*entry)
+    member.kept_back.add(actions.ReadLog)
+    answer(member, events.CommitInDoubt(commit.token, range(end, end + 1)))
+    member.tell(events.Lost("its session is over"))
+    member.assign(WHOLE)
+    member.after(60_000)
+    assert not [it for it in member.unanswered if isinstance(it, actions.Commit)]
+    member.kept_back.discard(actions.ReadLog)
+    member.hear_log()
+    member.after(1_000)
+    (release,) = records(pending(member))
+    assert release.released == (WHOLE,)
+    assert [fact.stable for fact in release.facts] == [int(was_committed)]
+    assert left_in(pending(member)) == []
 
 
 def test_a_range_comes_back_only_once_its_release_is_committed_and_read(

@@ -181,6 +181,12 @@ def test_who_leaves_has_no_vote_on_the_contract() -> None:
     assert told["c"].ranges == {T0: (WHOLE,)}
 
 
+def test_of_as_many_members_each_those_of_the_smaller_contract_go_on() -> None:
+    told = planned(a=subscription("a", contract=NEW), b=subscription("b", contract=OLD))
+    assert told["a"].refused == f"contract:{OLD}"
+    assert told["b"].ranges == {T0: (WHOLE,)}
+
+
 def test_a_handler_of_a_run_that_has_lost_its_progress_topic_is_waited_for() -> None:
     running = Claim(7, T0, (KeyRange(5, 5),), draining=True)
     told = planned(

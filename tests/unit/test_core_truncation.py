@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from assignors import WHOLE, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions, events
 from offsets import AnnounceKey, AnnounceRecord, BaseKey, decode_key, encode_key, encode_value
@@ -118,6 +120,25 @@ def test_the_epoch_after_a_cut_begins_where_all_together_are_not_where_we_last_l
         member.after(1_000)
     cut.cut_off(4)
     assert (cut.store.epoch, cut.store.base_offset) == (2, 4)
+
+
+@pytest.mark.parametrize(("exactly_once", "base"), [(False, 3), (True, 1)])
+def test_the_epoch_after_a_cut_rests_on_what_the_log_tells_with_exactly_once(
+    exactly_once: bool, base: int
+) -> None:
+    """Its beginning is told outside of transactions, and that of our own facts may be aborted."""
+    member = TableMember(exactly_once=exactly_once)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.finish_all()
+    member.after(1_000)
+    member.hear_log()
+    member.kept_back = {actions.Commit}
+    member.produce(b"b", b"c", b"d")
+    member.finish_all()
+    member.kept_back -= set() if exactly_once else {actions.Commit}
+    member.cut_off(3)
+    assert (member.store.epoch, member.store.base_offset) == (2, base)
 
 
 def test_of_two_that_notice_a_cut_the_second_one_follows_the_first() -> None:

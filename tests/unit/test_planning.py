@@ -43,3 +43,24 @@ def test_members_need_not_agree_on_what_is_made_even() -> None:
         for it in ("load", "hash")
     )
     assert one == other
+
+
+def test_members_agree_on_the_guarantee_and_on_the_prefix_of_transactional_ids() -> None:
+    """Whoever fences a member that is gone makes its id, by a prefix of its own."""
+    once = {**LEAST, "processing.guarantee": "exactly_once"}
+    contracts = {
+        contract_of(Config.from_dict(settings), bytes(16), 8)
+        for settings in (LEAST, once, {**once, "transactional.id.prefix": "bill-"})
+    }
+    assert len(contracts) == 3
+    least = {**LEAST, "transactional.id.prefix": "bill-"}
+    assert contract_of(Config.from_dict(least), bytes(16), 8) in contracts, "there are no ids"
+
+
+def test_as_many_members_with_at_least_once_as_with_exactly_once_go_on() -> None:
+    """`core.leader` lets the smaller text win a tie."""
+    least, once = (
+        contract_of(Config.from_dict({**LEAST, "processing.guarantee": it}), bytes(16), 8)
+        for it in ("at_least_once", "exactly_once")
+    )
+    assert least < once

@@ -28,6 +28,7 @@ from coop_consumer.kafka.group_view import newest_version
 from coop_consumer.kafka.topics import TopicFacts
 from coop_consumer.kafka.transaction_check import (
     check_transactions,
+    id_of,
     transactions_refusal,
     transactor_settings,
 )
@@ -143,6 +144,12 @@ def test_the_producers_queue_holds_all_outputs_that_may_wait(asked: int | None) 
     settings = transactor_settings(TopicFacts(b"", 0), config, RunId("m1", 255))
     assert settings["queue.buffering.max.messages"] == max(600_000, asked or 0)
     assert settings["transactional.id"] == "coop-g-m1-ff"
+
+
+def test_ids_begin_as_the_configuration_says() -> None:
+    config = Config.from_dict({**SETTINGS, "transactional.id.prefix": "bill-"})
+    settings = transactor_settings(TopicFacts(b"", 0), config, RunId("m1", 255))
+    assert settings["transactional.id"] == id_of(config, RunId("m1", 255)) == "bill-g-m1-ff"
 
 
 def test_a_request_that_a_broker_does_not_know_has_no_version(brokers: Brokers) -> None:
