@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupState
 
 from assignors import KeyRange, TopicPartition, key_hash
 from coop_consumer import Record, Worker, WorkerPool
@@ -40,6 +41,12 @@ def stable_of(job: Job) -> int:
     return job.log.partition(job.topic, 0).progress().stable
 
 
+def is_settled(job: Job, members: int) -> bool:
+    """Whether the group has so many members, and its last rebalance is over."""
+    found = described(job.admin, job.group)
+    return found.state is ConsumerGroupState.STABLE and len(found.members) == members
+
+
 def flushers() -> list[str]:
     """The threads that flush."""
     return [thread.name for thread in threading.enumerate() if "coop-flush" in thread.name]
@@ -62,7 +69,7 @@ def test_a_slow_flush_holds_back_progress_and_nobody_else(job: MakeJob, guarante
         door.wait_for_arrival()
         worker.processed.wait_for(more)
         with orders.running() as other:  # heartbeats go on: a rebalance comes to its end
-            eventually(lambda: len(described(orders.admin, orders.group).members), lambda n: n == 2)
+            eventually(lambda: is_settled(orders, members=2))
             still = orders.produce(KEYS)
             assert stable_of(orders) == len(KEYS)
             door.open()

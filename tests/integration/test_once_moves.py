@@ -11,8 +11,10 @@ import pytest
 from assignors import WHOLE, key_hash
 from coop_consumer import Record, WorkerPool
 from tests.integration.test_exactly_once import ONCE, assert_once, visible
+from tests.integration.test_flush import is_settled
 from tests.support.brokers import MakeTopic
-from tests.support.job import Job
+from tests.support.buffering import Door
+from tests.support.job import TIMING, Job
 from tests.support.journal import Place
 from tests.support.plain import Feed
 from tests.support.pools import Gate
@@ -26,6 +28,7 @@ MakeJob = Callable[..., Job]
 CHANGES = 20
 JOINED_S = 5.0
 """Less than a session's time-out, which is 6 s here, or a transaction's, which is more."""
+SESSION_S = 6.0
 WORK_S = 0.002
 """Stands for the work of a real handler."""
 
@@ -115,3 +118,50 @@ def test_members_join_and_leave_twenty_times_and_nobody_waits_for_a_transaction(
     assert counters.transactions > CHANGES
     assert counters.transactions_refused <= 2 * CHANGES + 1, "one a member and rebalance"
     assert counters.transactions_in_doubt == 0
+
+
+class SendsAndFlushes(SendsWithWork):
+    """Sends, and has a flush that may be slow."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def flush(self) -> None:
+        self._door()
+
+
+def test_a_range_that_moves_waits_for_a_slow_flush_and_nothing_is_doubled(
+    job: MakeJob, topic: MakeTopic
+) -> None:
+    """quix-streams (checkpoint.py): a slow sink used up the revoke's time, and its records came
+    twice. Here the flush takes longer than a session, and no time is up by that.
+    """
+    totals, door = topic(1), Door()
+    orders = job(1, **ONCE, **{"output.topics": totals})
+    assert TIMING["session.timeout.ms"] == SESSION_S * 1_000
+
+    def seen() -> list[Place]:
+        return [place for _, place in places_of(visible(orders, totals))]
+
+    with WorkerPool(SendsAndFlushes(door), orders.settings, [orders.topic], workers=2) as old:
+        places = orders.produce(keys_of(40, 20))
+        eventually(lambda: len(seen()), lambda count: count == 40)
+        door.shut()
+        places += orders.produce(keys_of(40, 20))
+        door.wait_for_arrival()
+        eventually(lambda: old.counters.finished, lambda count: count == 80)
+        shut_s = time.monotonic()
+        with WorkerPool(SendsWithWork, orders.settings, [orders.topic], workers=2) as new:
+            eventually(lambda: is_settled(orders, members=2))
+            eventually(lambda: time.monotonic() - shut_s, lambda waited_s: waited_s > SESSION_S)
+            assert is_settled(orders, members=2), "nobody was put out"
+            assert not new.assignment(), "the release waits"
+            assert len(seen()) == 40
+            door.open()
+            eventually(lambda: len(seen()), lambda count: count >= 80)
+            places += orders.produce(keys_of(40, 40))
+            eventually(lambda: len(seen()), lambda count: count >= 120)
+            orders.wait_for_lag(0)
+            assert new.counters.finished, "a part has moved"
+            assert new.counters.finished + old.counters.finished == 120, "no record came again"
+    assert_once(places_of(visible(orders, totals)), places)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,11 +18,12 @@ from coop_consumer import Record, WorkerPool
 from coop_consumer.config import Config
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.transaction import Said
+from coop_consumer.errors import FencedError
 from coop_consumer.kafka.transaction_check import id_of
 from coop_consumer.kafka.transaction_client import TransactionClient
 from offsets import TenureId, TenureKey, encode_key
 from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, visible
-from tests.support.brokers import MakeBroker, MakeTopic
+from tests.support.brokers import SPARED, MakeBroker, MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
@@ -33,6 +36,12 @@ pytestmark = pytest.mark.integration
 MakeJob = Callable[..., Job]
 
 GONE = RunId("gone", 7)
+FORGETFUL = {
+    "transactional.id.expiration.ms": "1000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+"""Of brokers that forget an id a second after its last transaction, and not after a week."""
 
 FAULTS = [
     ("begin", Said.BROKEN, "before"),
@@ -130,6 +139,53 @@ def test_a_call_that_never_returns_holds_up_nothing_but_its_transaction(
     assert waited_s <= 2 * timeout_s + 20.0
 
 
+def test_a_broker_that_stops_at_the_check_of_a_member_holds_up_its_transaction_alone(
+    fresh_broker: MakeBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """librdkafka#5456: `send_offsets_to_transaction` is asked for 2 s and takes 10.
+
+    The check or the abort behind it is left behind after twice the time-out. Once the broker is
+    there again, the member goes on.
+    """
+    broker = fresh_broker(config=SPARED)
+    client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = AdminClient(client)
+    for name in ("orders", "totals"):
+        create_topic(admin, name)
+    own = {**ONCE, "output.topics": "totals", "transaction.timeout.ms": 1_000}
+    orders = Job(client, admin, "billing", "orders", 1, own)
+    real, (broker_pid,) = TransactionClient.fence_entry, broker.pids.values()
+    left_behind = "of a transaction has not returned for 2 s: it is left behind"
+    going_on: list[threading.Thread] = []
+
+    def go_on() -> None:
+        try:
+            eventually(lambda: left_behind in caplog.text)
+        finally:
+            os.kill(broker_pid, signal.SIGCONT)
+
+    def fence_entry(taken: TransactionClient, action: Any) -> Said:
+        if action.results and not going_on:
+            os.kill(broker_pid, signal.SIGSTOP)
+            going_on.append(threading.Thread(target=go_on))
+            going_on[0].start()
+        return real(taken, action)
+
+    monkeypatch.setattr(TransactionClient, "fence_entry", fence_entry)
+    produced = orders.produce(KEYS[:20])
+    with WorkerPool(Sends, orders.settings, ["orders"], workers=2) as pool:
+        eventually(lambda: pool.counters.committed, lambda count: count == 20)
+        produced += orders.produce(KEYS[:20])
+        eventually(lambda: pool.counters.committed, lambda count: count == 40)
+        assert pool.counters.transactions_aborted, "it was not in doubt: no commit was asked for"
+        assert pool.counters.transactions_in_doubt == 0
+    going_on[0].join(WAIT_S)
+    assert left_behind in caplog.text
+    assert_once(places_of(visible(orders, "totals")), produced)
+
+
 def transactional_ids(client: Mapping[str, Any], *states: str) -> list[str]:
     """The ids that brokers know, in these states, or in any."""
     asker = KafkaAdminClient(bootstrap_servers=client["bootstrap.servers"])
@@ -215,15 +271,9 @@ def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker)
     """An idle member goes on, and nothing is doubled.
 
     confluentinc/parallel-consumer#830, astubbs/parallel-consumer#423: tried again for ever, or
-    counted as done. spring-kafka#660, micronaut-kafka#542: failed after a week. apache/kafka#17822
-    (KAFKA-18019): doubled where the id was the fence.
+    counted as done. spring-kafka#660, micronaut-kafka#542: failed after a week.
     """
-    forgetful = {
-        "transactional.id.expiration.ms": "1000",
-        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    }
-    broker = fresh_broker(config=forgetful)
+    broker = fresh_broker(config=FORGETFUL)
     client = {"bootstrap.servers": broker.bootstrap_servers}
     admin = AdminClient(client)
     for name in ("orders", "totals"):
@@ -240,6 +290,50 @@ def test_ids_that_brokers_have_forgotten_are_no_matter(fresh_broker: MakeBroker)
             goal = len(produced)
             eventually(lambda: len(visible(orders, "totals")), lambda n, g=goal: n == g)  # type: ignore[misc]
         eventually(lambda: transactional_ids(client), lambda ids: not ids)
+    assert_once(places_of(visible(orders, "totals")), produced)
+
+
+def test_a_run_whose_id_and_that_of_its_twin_are_forgotten_doubles_nothing(
+    fresh_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """apache/kafka#17822 (KAFKA-18019): where the id was the fence, a zombie came back without it.
+
+    A run of a static name stops in a transaction that no broker knows of yet. The next run of its
+    name does its work, and brokers forget both ids. Then the first one goes on.
+    """
+    broker = fresh_broker(config=FORGETFUL)
+    client: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = AdminClient(client)
+    for name in ("orders", "totals"):
+        create_topic(admin, name)
+    patient = {"transaction.timeout.ms": 2 * WAIT_S * 1_000}  # the call is not left behind
+    own = {**ONCE, **patient, "output.topics": "totals", "group.instance.id": "billing-1"}
+    orders = Job(client, admin, "billing", "orders", 1, own)
+    real, stopped, goes_on = TransactionClient.effects, threading.Event(), threading.Event()
+    said: list[Said] = []
+
+    def effects(taken: TransactionClient, action: Any) -> Said:
+        if stopped.is_set() or not action.results:
+            return real(taken, action)
+        stopped.set()
+        assert goes_on.wait(WAIT_S), "nobody let it go on"
+        said.append(real(taken, action))
+        return said[0]
+
+    monkeypatch.setattr(TransactionClient, "effects", effects)
+    produced = orders.produce(KEYS[:20])
+    zombie = WorkerPool(Sends, orders.settings, ["orders"], workers=2)
+    zombie.start()
+    assert stopped.wait(WAIT_S), "it came to no transaction"
+    with WorkerPool(Sends, orders.settings, ["orders"], workers=2) as pool:
+        eventually(lambda: len(visible(orders, "totals")), lambda count: count == 20)
+        eventually(lambda: transactional_ids(client), lambda ids: not ids)
+        goes_on.set()
+        with pytest.raises(FencedError):
+            zombie.wait(WAIT_S)
+        assert said, "it has gone on"
+        produced += orders.produce(KEYS[:20])
+        eventually(lambda: pool.counters.committed, lambda count: count == 40)
     assert_once(places_of(visible(orders, "totals")), produced)
 
 

@@ -15,7 +15,7 @@ from coop_consumer.core.transaction import Said
 from coop_consumer.kafka.transaction_client import TransactionClient
 from tests.chaos.arena import Arena, arena
 from tests.integration.test_exactly_once import KEYS, ONCE, assert_once, visible
-from tests.integration.test_transactions_go_wrong import transactional_ids
+from tests.integration.test_transactions_go_wrong import Faults, transactional_ids
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
@@ -112,6 +112,16 @@ def test_connections_are_dropped_at_each_call(
 ) -> None:
     """librdkafka#3041, #3003: the commit hung, and an abort had no producer id."""
     strikes = Strikes(monkeypatch, lambda _: place.proxy.reset())
+    go_through(far, strikes, str(far.own["output.topics"]))
+
+
+def test_connections_are_dropped_while_a_transaction_is_aborted_and_its_producer_renewed(
+    far: Job, place: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka#3003: an abort said "No PID available", and its producer was of no use."""
+    faults = [("effects", Said.REFUSED, "after"), ("progress", Said.BROKEN, "after")]
+    Faults(monkeypatch, faults)
+    strikes = Strikes(monkeypatch, lambda _: place.proxy.reset(), ("abort", "renew"))
     go_through(far, strikes, str(far.own["output.topics"]))
 
 
