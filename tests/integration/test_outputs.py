@@ -23,7 +23,7 @@ from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.killed import to_be_killed
-from tests.support.sending import Sends, SendsAsync, SendsBatches, places_of
+from tests.support.sending import Sends, SendsAndDies, SendsAsync, SendsBatches, places_of
 from tests.support.stock import eventually, keys_of, records_of
 from tests.support.topics import create_topic, set_topic
 
@@ -115,6 +115,26 @@ def test_a_failed_attempts_outputs_are_never_seen(job: MakeJob, topic: MakeTopic
     messages = records_of(orders.client, totals)
     attempts = [dict(message.headers() or ())["attempt"] for message in messages]
     assert attempts == [b"3"] * 20
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_what_a_child_has_sent_before_it_dies_is_there_once(
+    job: MakeJob, topic: MakeTopic, guarantee: str
+) -> None:
+    """Its outputs go to the parent before their record counts; those of the last one are lost."""
+    totals = topic(1)
+    own = {"output.topics": totals, "processing.guarantee": guarantee, "circuit.share": 0}
+    orders = job(1, **own, **{"attempt.backoff.ms": 10})
+    produced = orders.produce(KEYS)
+    run(SendsAndDies, orders, "process")
+    strict = {**orders.client, "isolation.level": "read_committed"}
+    found = records_of(strict, totals)
+    assert sorted(place for _, place in places_of(found)) == sorted(produced)
+    attempts = {
+        place: dict(it.headers() or ())["attempt"]
+        for it, (_, place) in zip(found, places_of(found), strict=True)
+    }
+    assert {offset for (_, offset), it in attempts.items() if it == b"2"} == {150, 350}
 
 
 def test_a_consumer_sends_for_records_in_hand(job: MakeJob, topic: MakeTopic) -> None:

@@ -8,6 +8,8 @@ commits are an hour apart.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 from collections.abc import Iterable
@@ -35,6 +37,15 @@ class SendsAsync(Sends):
 
     async def process(self, record: Record) -> None:  # type: ignore[override] # a style of its own
         super().process(record)
+
+
+class SendsAndDies(Sends):
+    """Kills its process behind what it sends, at the first attempt at some records."""
+
+    def process(self, record: Record) -> None:
+        super().process(record)
+        if record.offset % 200 == 150 and record.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class SendsBatches(Worker):
