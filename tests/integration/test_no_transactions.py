@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ from coop_consumer.offset_stores import LogOffsetStore, OffsetEntry
 from coop_consumer.patterns import single_writer
 from tests.integration.test_exactly_once import ONCE
 from tests.support.brokers import own_broker
+from tests.support.called import command
 from tests.support.job import Job
 from tests.support.pools import Pool
 from tests.support.registers import Registers, put
@@ -47,6 +49,22 @@ def test_a_member_names_them_before_it_joins(
         pool.start()
     assert refused.value.exit_code is ExitCode.UNAVAILABLE
     assert not described(admin, group_id).members
+
+
+@pytest.mark.usefixtures("logging_as_it_was")
+def test_doctor_names_them_before_a_member_starts(
+    client: dict[str, str], group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = AdminClient(client)
+    create_topic(admin, group_id)
+    monkeypatch.setattr(transaction_check, "_PATIENCE_S", 1.0)  # not 30 s
+    orders = Job(client, admin, group_id, group_id, 1, ONCE)
+    asked = ["--topics", orders.topic, "--config", "processing.guarantee=exactly_once"]
+    told = command(orders, "doctor", "--group", orders.group, *asked)
+    assert told.exit_code == ExitCode.UNAVAILABLE
+    [found] = [line for line in told.stdout.splitlines() if "transactions" in line.split(":")[0]]
+    assert found.startswith("fail")
+    assert re.search(SETTING, told.stdout)
 
 
 @pytest.fixture

@@ -149,6 +149,18 @@ def test_the_progress_topic_is_looked_at_until_every_broker_that_is_asked_has_he
     assert slow.offsets([TopicPartition(config.progress_topic, 0)], LATEST)
 
 
+@pytest.mark.parametrize(("asked", "partitions"), [({}, 8), ({"progress.topic.partitions": 3}, 3)])
+def test_a_group_with_exactly_once_gets_a_progress_topic_of_few_partitions(
+    slow: Topics, asked: dict[str, object], partitions: int
+) -> None:
+    """Each costs a transaction a marker, however many Kafka's own offsets topic has."""
+    slow.create("__consumer_offsets", 50, 1, {})
+    settings = {"bootstrap.servers": "b:9092", "group.id": "g", **asked}
+    once = Config.from_dict({**settings, "processing.guarantee": "exactly_once"})
+    assert progress_topic(slow, once).partitions == partitions
+    assert slow.describe(["__individual_commit_offsets-g"])
+
+
 def test_a_progress_topic_that_is_deleted_once_it_is_found_is_made_again(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
