@@ -59,6 +59,7 @@ chaos: jars  ## Run every fault on real brokers CHAOS_RUNS times, over an hour; 
 
 chaos-eos: jars  ## The same for members with exactly once: are outputs and state right?
 	$(BIN)/python -m tests.chaos --exactly-once --runs $(CHAOS_RUNS)
+	$(BIN)/python -m pytest -m chaos tests/integration/test_transactor.py
 
 chaos-logs: jars  ## Judge 2 x 50 histories of the KV store, and kill bulk loads 50 times
 	$(BIN)/python -m tests.chaos.logs

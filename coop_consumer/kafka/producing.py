@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 """The reports of a record that was withdrawn. A record in flight may be in the log nevertheless."""
 
+_RAISED = (KafkaException, SystemError)
+"""What calls of a broken Producer raise: the second one, if a report is served in `flush`."""
+
 _POLL_S = 0.1
 _LAST_WORDS_S = 1.0
 
@@ -86,7 +89,7 @@ class Producing:
 
     def close(self, timeout_s: float, *, lost: bool = False) -> None:
         """Wait for pending records, then end the thread; `lost`: withdraw them instead."""
-        with suppress(KafkaException):  # a broken Producer raises
+        with suppress(*_RAISED):
             if lost:
                 self._producer.purge()
             self._producer.flush(timeout_s)
@@ -133,7 +136,8 @@ class Producing:
         """
         with self._changing:
             old, self._producer = self._producer, found
-        with suppress(KafkaException):
+        with suppress(*_RAISED):
             old.flush(_LAST_WORDS_S)
+        with suppress(*_RAISED):
             old.purge()
             old.flush(_LAST_WORDS_S)

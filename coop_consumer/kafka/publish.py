@@ -307,7 +307,7 @@ class Publisher:
         if not self._is_fenced:
             with suppress(KafkaException):  # of one that is broken
                 self._producer.purge()
-                self._producer.flush(0)
+                self._producer.poll(0)  # not flush(): see `send`
         # confluent-kafka 2.16 keeps for ever an exception that is being handled while a call of a
         # transaction fails. Its frames keep this publisher, which must not keep the clients.
         self._producer = self._consumer = _Closed(self.name)

@@ -30,28 +30,35 @@ _STALE = (
 """The group's coordinator does not take the offsets of this member, or of this generation."""
 
 
-def meet_brokers(producer: Producer) -> None:
+def meet_brokers(producer: Producer, patience_s: float = 2 * _MEETING_S) -> None:
     """Wait until a new Producer has a connection that stays. Blocks; 60 ms.
 
     librdkafka drops its first connection once it has heard there who the brokers are. A question
     for the coordinator of a transactional.id is lost then, and comes again 500 ms later. The answer
     to a second question comes over a connection that stays.
+
+    Args:
+        producer: The new one.
+        patience_s: So long both questions wait together, where brokers are away.
     """
     with suppress(KafkaException):  # brokers are away: the next call says so
         for _ in range(2):
-            producer.list_topics("__transaction_state", _MEETING_S)
+            producer.list_topics("__transaction_state", min(_MEETING_S, patience_s / 2))
 
 
 class TransactionCalls:
     """One Producer after another, of one transactional.id.
 
     Attributes:
+        call_s: So long a call waits for brokers.
         why: What went wrong last, for people.
         final: What makes each further transaction fail as well.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
+        # Who calls leaves a call behind after twice the transaction's time-out. Sooner, it ends.
+        self.call_s = min(CALL_S, int(settings["transaction.timeout.ms"]) / 1_000)
         self._user = str(settings.get("sasl.username", ""))
         self._producer: Producer | None = None
         self._is_ready = False
@@ -64,8 +71,8 @@ class TransactionCalls:
             self.leave()
         if self._producer is None:
             self._producer = Producer(logged_in(self._settings), logger=client_log)
-            meet_brokers(self._producer)
-        said = self._said(lambda: self._at_work.init_transactions(CALL_S))
+            meet_brokers(self._producer, self.call_s / 2)
+        said = self._said(lambda: self._at_work.init_transactions(self.call_s))
         self._is_ready = said is Said.DONE
         if said is Said.BROKEN:
             self.leave()
@@ -77,7 +84,7 @@ class TransactionCalls:
 
     def commit(self) -> Said:
         """Ask for the commit."""
-        return self._said(lambda: self._at_work.commit_transaction(CALL_S), Said.BROKEN)
+        return self._said(lambda: self._at_work.commit_transaction(self.call_s), Said.BROKEN)
 
     def abort(self) -> Said:
         """Abort: what was produced is never visible.
@@ -89,7 +96,7 @@ class TransactionCalls:
         with suppress(KafkaException):  # of a Producer that is fenced: the abort says so
             while len(self._at_work) and monotonic() < until_s:
                 self._at_work.poll(_POLL_S)
-        return self._said(lambda: self._at_work.abort_transaction(CALL_S), Said.BROKEN)
+        return self._said(lambda: self._at_work.abort_transaction(self.call_s), Said.BROKEN)
 
     def leave(self) -> None:
         """Use this Producer no more."""
@@ -97,7 +104,7 @@ class TransactionCalls:
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge()
-                producer.flush(0)
+                producer.poll(0)  # not flush(): see `Publisher.send`
 
     @property
     def _at_work(self) -> Producer:

@@ -29,7 +29,7 @@ from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
 from coop_consumer.kafka.producing import PURGED
-from coop_consumer.kafka.transaction_calls import CALL_S, TransactionCalls
+from coop_consumer.kafka.transaction_calls import TransactionCalls
 from coop_consumer.kafka.translate import is_of_a_batch, translated
 
 _POLL_S = 0.1
@@ -206,7 +206,7 @@ class TransactionClient(TransactionCalls):
         number, entries = next(iter(action.appends.items()))
         at = Place(self._topic, number, self.offsets[len(entries) - 1] + 1)
         return self._said(
-            lambda: self._at_work.send_offsets_to_transaction([at], member, CALL_S),
+            lambda: self._at_work.send_offsets_to_transaction([at], member, self.call_s),
             where=f"group {self._group}",
         )
 
@@ -251,7 +251,7 @@ class TransactionClient(TransactionCalls):
                         waited.failure = error.args[0], topic_of(item), number
                 if self._one_by_one and topic_of(item) in self._one_by_one:
                     while waited.missing and waited.failure is None:
-                        self._at_work.flush(_POLL_S)
+                        self._at_work.poll(_POLL_S)
             while waited.missing and waited.failure is None:
                 self._at_work.poll(_POLL_S)
         except KafkaException as error:  # a poll raises what is fatal

@@ -14,7 +14,6 @@ from confluent_kafka import TopicPartition as Place
 from coop_consumer.core.actions import Commit
 from coop_consumer.core.transaction import Said
 from coop_consumer.kafka.group_metadata import encoded
-from coop_consumer.kafka.transaction_calls import CALL_S
 from coop_consumer.kafka.transaction_client import TransactionClient
 from coop_consumer.member.hands import Hands
 from tests.simulation import mutants
@@ -31,7 +30,9 @@ def progress_after_fence(patch: pytest.MonkeyPatch) -> None:
     def fence_entry(client: TransactionClient, action: Commit) -> Said:
         at = [Place(client._topic, next(iter(action.appends)), 1)]
         member = encoded(client._group, action.metadata)
-        return client._said(lambda: client._at_work.send_offsets_to_transaction(at, member, CALL_S))
+        return client._said(
+            lambda: client._at_work.send_offsets_to_transaction(at, member, client.call_s)
+        )
 
     mutants.named("progress_behind_the_fence").plant(patch)
     patch.setattr(TransactionClient, "fence_entry", fence_entry)

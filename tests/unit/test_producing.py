@@ -22,6 +22,7 @@ class Client:
     def __init__(self, settings: dict[str, Any], **_: object) -> None:
         self.settings = settings
         self.raises: BaseException | None = None
+        self.breaks: list[BaseException] = []
         self.ended: list[str] = []
 
     def poll(self, _: float) -> int:
@@ -32,6 +33,8 @@ class Client:
 
     def flush(self, _: float) -> int:
         self.ended.append("flush")
+        if self.breaks:
+            raise self.breaks.pop()
         return 0
 
     def purge(self) -> None:
@@ -82,14 +85,18 @@ def test_a_broken_producer_is_served_on_and_says_why(make: Callable[..., Produci
     assert producing.broken.code() == KafkaError._FATAL
 
 
+@pytest.mark.parametrize(
+    "breaks", [[], [KafkaException(KafkaError(KafkaError._FATAL))], [SystemError("in a report")]]
+)
 def test_a_replaced_producer_gets_its_time_before_the_rest_is_taken_back(
-    make: Callable[..., Producing],
+    make: Callable[..., Producing], breaks: list[BaseException]
 ) -> None:
     replaced: Future[Client] = Future()
 
     def replace() -> None:
         if not replaced.done():
             before = client(producing)
+            before.breaks = breaks
             producing.replace({"batch.size": 1})
             replaced.set_result(before)
 
