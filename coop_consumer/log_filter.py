@@ -11,6 +11,8 @@ import logging
 import re
 from contextlib import suppress
 
+from coop_consumer.plain_text import counted
+
 _INTERVAL_S = 10.0
 _FIRST_S = 3.0
 """A shorter silence is no outage. By then the member has reported what the outage means."""
@@ -81,7 +83,7 @@ class Seldom(logging.Filter):
             kind.held_back += 1
             return False
         if kind.held_back:
-            record.msg, record.args = f"{line} [and {kind.held_back} times before]", ()
+            record.msg, record.args = f"{line} [and {counted(kind.held_back, 'time')} before]", ()
         kind.passed_s, kind.held_back, self._passed_s = now_s, 0, now_s
         setattr(record, PASSED, True)
         return True

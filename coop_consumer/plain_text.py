@@ -1,4 +1,4 @@
-r"""Text for people: without what a terminal would obey, short, and ready to paste. Pure.
+r"""Text for people: without what a terminal would obey, short, counted, and ready to paste. Pure.
 
 In: text of any origin: errors of handlers, keys, names. Out: text that any terminal shows as it is.
 """
@@ -58,6 +58,22 @@ def shortened(text: str, chars_max: int) -> str:
     end = text.rfind(" ", 0, room + 1)
     # A cut that drops more than half hides more than a word cut in two would.
     return text[: end if end * 2 > room else room].rstrip() + _CUT
+
+
+def counted(number: int, one: str, more: str = "") -> str:
+    """A number with what it counts: with 1 the first wording, else the second.
+
+    Args:
+        number: How many.
+        one: The words for one of them. A verb may be among them.
+        more: The words for several; "": those for one, with an s.
+
+    >>> counted(1, "record"), counted(12_000, "record")
+    ('1 record', '12,000 records')
+    >>> counted(1, "key waits", "keys wait"), counted(0, "key waits", "keys wait")
+    ('1 key waits', '0 keys wait')
+    """
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def command(*words: object, options: Iterable[str] = ()) -> str:

@@ -34,6 +34,7 @@ from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import OwnFeeds, PortKeeper, served
 from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
 from coop_consumer.owners import Owner, owner_of
+from coop_consumer.plain_text import counted
 from coop_consumer.signals import (
     EndSignals,
     Latch,
@@ -430,9 +431,9 @@ class WorkerPool:
                 raise self._work.error_of("setup", error) from error
             self.workers, self.config = workers, config
             runs.member.inbox.tell(CapacityChanged(config.capacity or workers))
-        group, told = config.group_id, "group %s: member %s, %d workers now"
+        group, told = config.group_id, "group %s: member %s, %s now"
         extra = LogEvent.POOL_RESIZED.extra(group=group, member=self.name)
-        log.info(told, group, self.name, workers, extra=extra)
+        log.info(told, group, self.name, counted(workers, "worker"), extra=extra)
 
     def close(self) -> None:
         """Ask for the end: running records finish, progress is committed, the member leaves.

@@ -10,7 +10,7 @@ import linecache
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coop_consumer.plain_text import printable, shortened
+from coop_consumer.plain_text import counted, printable, shortened
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure, Raised
@@ -31,7 +31,7 @@ def traceback_of(failure: Failure, lines_max: int) -> str:
         head = (lines_max - 1) // 3
         tail = lines_max - 1 - head
         left_out = len(lines) - head - tail
-        told = f"  ... {left_out} lines left out (failure.traceback.lines={lines_max})"
+        told = f"  ... {counted(left_out, 'line')} left out (failure.traceback.lines={lines_max})"
         lines = [*lines[:head], told, *lines[len(lines) - tail :]]
     return "\n".join(shortened(line, _LINE_CHARS) for line in lines)
 
@@ -40,7 +40,7 @@ def _lines(raised: Raised) -> Iterator[str]:
     if raised.places:
         yield "Traceback (most recent call last):"
     if raised.left_out:
-        yield f"  ... {raised.left_out} outer calls left out"
+        yield f"  ... {counted(raised.left_out, 'outer call')} left out"
     for place in raised.places:
         yield printable(f'  File "{place.file}", line {place.line}, in {place.function}')
         source = linecache.getline(place.file, place.line).strip()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from coop_consumer.errors import MisuseError
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from streams_adapter import slots
 from streams_adapter.slots import SLOTS_WAIT_S
 
@@ -81,8 +82,8 @@ def context_of(spark: SparkSession, tasks: int, held: int) -> SparkContext:
         others = f", {held} of them held by other launches" if held else ""
         raise MisuseError(
             _CALL,
-            f"tasks={tasks}, but the cluster has {found} slots{others}: tasks that never start "
-            "would hold nothing, and you asked for them",
+            f"tasks={tasks}, but the cluster has {counted(found, 'slot')}{others}: tasks that "
+            "never start would hold nothing, and you asked for them",
             f"Choose tasks={found - held} with more threads_per_task, or give the application more "
             "cores"
             if found > held

@@ -32,6 +32,7 @@ from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError, MisuseError
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from coop_consumer.styles import refuse_state
 from coop_consumer.worker import checked_outputs, worker_of
 from streams_adapter import cluster
@@ -237,7 +238,7 @@ class Launch:
 
         try:
             context = self._spark.sparkContext
-            context.setJobDescription(f"{self.tasks} members: {self.name}")
+            context.setJobDescription(f"{counted(self.tasks, 'member')}: {self.name}")
             numbers = context.parallelize(range(self.tasks), self.tasks)
             job = numbers.barrier() if barrier else numbers
             for report in job.mapPartitionsWithIndex(members).collect():
@@ -275,10 +276,10 @@ class Launch:
                 group = str(order.config["group.id"])
                 log.warning(
                     "%s: no record was processed for %.0f s, and it has not caught up; handlers "
-                    "have failed %d times. `coop-consumer status %s` shows what waits, and why",
+                    "have failed %s. `coop-consumer status %s` shows what waits, and why",
                     self.name,
                     cluster.UNSTARTED_S,
-                    failures,
+                    counted(failures, "time"),
                     group,
                     extra=LogEvent.LAUNCH_STANDS_STILL.extra(group=group),
                 )

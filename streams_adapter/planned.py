@@ -29,6 +29,7 @@ from coop_consumer.config import Config, Settings, TopicNames, checked_topics
 from coop_consumer.errors import ConfigError, ExitCode, FatalError, MisuseError
 from coop_consumer.kafka.patience import patiently
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from coop_consumer.status.history import done_within
 from streams_adapter.cluster import check_connect, check_executors, check_idle_is_kept
 from streams_adapter.cutting import (
@@ -71,9 +72,9 @@ class SlicesFailedError(FatalError):
 
     def __str__(self) -> str:
         return (
-            f"{len(self.slices)} of {self.planned} slices failed, the first is {self.slices[0]}: "
-            f"{self.reason}\nThe others are committed. Correct the cause and plan anew: it plans "
-            "just what is missing."
+            f"{len(self.slices)} of {counted(self.planned, 'slice')} failed, the first is "
+            f"{self.slices[0]}: {self.reason}\nThe others are committed. Correct the cause and "
+            "plan anew: it plans just what is missing."
         )
 
 
@@ -295,7 +296,8 @@ class Plan:
         partitions = len({piece.tp for piece in self.slices})
         size = sum(piece.bytes for piece in self.slices)
         return (
-            f"Plan({self._config.group_id}: {len(self.slices)} slices of {partitions} partitions, "
+            f"Plan({self._config.group_id}: {counted(len(self.slices), 'slice')} of "
+            f"{counted(partitions, 'partition')}, "
             f"about {size:,} bytes)"
         )
 

@@ -39,6 +39,7 @@ from coop_consumer.kafka.own_topics import (
 )
 from coop_consumer.kafka.topics import TopicFacts
 from coop_consumer.kafka.transaction_check import check_transactions, id_of, transactor_settings
+from coop_consumer.plain_text import counted
 from coop_consumer.planning import PROTOCOL, plain_protocol_of
 from coop_consumer.status.finding import (
     Finding,
@@ -208,7 +209,10 @@ class _Checkup:
 
     def _topic(self, name: str) -> Iterator[Finding]:
         shape, allowed = shape_of(self._topics, name), self._topics.allowed(name)
-        yield ok(f"topic {name}", f"{shape.partitions} partitions, replication {shape.replication}")
+        yield ok(
+            f"topic {name}",
+            f"{counted(shape.partitions, 'partition')}, replication {shape.replication}",
+        )
         yield self._rights(f"topic {name}", allowed, "READ", "DESCRIBE")
 
     def _progress_topic(self, *, is_own: bool) -> Iterator[Finding]:
@@ -291,7 +295,7 @@ class _Checkup:
     def _output_topic(self, name: str) -> Iterator[Finding]:
         """A topic that handlers send to."""
         shape, allowed = shape_of(self._topics, name, "written"), self._topics.allowed(name)
-        yield ok(f"topic {name}", f"for output, {shape.partitions} partitions")
+        yield ok(f"topic {name}", f"for output, {counted(shape.partitions, 'partition')}")
         yield from self._copies(f"topic {name}", shape)
         yield self._rights(f"topic {name}", allowed, "WRITE", "DESCRIBE")
 
@@ -308,7 +312,9 @@ class _Checkup:
                 found = judge_writing(
                     f"changelog {log.name}", log, MESSAGE_MAX_BYTES, self._config.bootstrap_servers
                 )
-                yield from found or [ok(f"changelog {log.name}", f"{log.partitions} partitions")]
+                yield from found or [
+                    ok(f"changelog {log.name}", counted(log.partitions, "partition"))
+                ]
                 yield from self._copies(f"changelog {log.name}", log)
         yield from judged_dead_letters(self._topics, self._config, name)
         if self._config.on_failure is OnFailure.DEAD_LETTER:
@@ -329,14 +335,14 @@ class _Checkup:
         if foreign:
             yield fail(
                 check,
-                f"{described.state}, {len(described.members)} members of another protocol "
-                f"({described.protocol or 'unknown'})",
+                f"{described.state}, {counted(len(described.members), 'member')} of another "
+                f"protocol ({described.protocol or 'unknown'})",
                 "Stop them first (their committed offsets are taken over), replace them one by one "
                 "(upgrade.from), or choose another group",
             )
         elif described.exists:
             once = ", exactly once" if self._config.exactly_once else ""
-            yield ok(check, f"{described.state}, {len(described.members)} members{once}")
+            yield ok(check, f"{described.state}, {counted(len(described.members), 'member')}{once}")
         else:
             yield ok(check, "does not exist yet; its first member begins it")
         allowed = allowed_on_group(self._admin, self._config.group_id)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from coop_consumer.admin.amend import Amender
+from coop_consumer.plain_text import counted
 from coop_consumer.status.errors import GroupMissingError, NotParkedError, PartitionMissingError
 from coop_consumer.status.model import GroupStatus, PartitionStatus, RecordStatus, group_status
 from coop_consumer.status.standing import RecordState
@@ -110,7 +111,7 @@ def in_words(chosen: Chosen) -> Iterator[str]:
 
 def count_of(records: int) -> str:
     """How many parked records, in words."""
-    return f"{records:,} parked record{'' if records == 1 else 's'}"
+    return counted(records, "parked record")
 
 
 def refuse_unknown(seen: GroupSeen) -> None:

@@ -24,6 +24,7 @@ from coop_consumer.errors import CoopConsumerError, OutOfResourceError
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.feed import Listing
 from coop_consumer.ops.group_metrics import GroupLook
+from coop_consumer.plain_text import counted
 from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.seen import NO_GROUP
 
@@ -256,11 +257,13 @@ class Watches:
         before = self.listing or Listing()
         extra = LogEvent.GROUPS_UNLISTED.extra()
         if found.hidden and not before.hidden:
-            told = "%d groups of this cluster may not be described by this user: they are left out"
-            log.warning(told, found.hidden, extra=extra)
+            whose = "of this cluster may not be described by this user:"
+            one, more = f"group {whose} it is", f"groups {whose} they are"
+            log.warning("%s left out", counted(found.hidden, one, more), extra=extra)
         if left_out and not before.left_out:
-            told = "%d groups without members are left out: %d are watched. Name those that matter"
-            log.warning(told, left_out, EMPTY_MAX, extra=extra)
+            told = "%s left out: %d are watched. Name those that matter"
+            which = counted(left_out, "group without members is", "groups without members are")
+            log.warning(told, which, EMPTY_MAX, extra=extra)
         self.listing = Listing(is_over=True, hidden=found.hidden, left_out=left_out)
 
     def _begin_found(self, groups: Iterable[str], refuse: Callable[[], None]) -> None:
@@ -272,9 +275,10 @@ class Watches:
                 self._is_full = False
         except OutOfResourceError as error:
             if not self._is_full:
-                told = "%d groups are watched, and no more that are found: %s (%s)"
+                told = "%s watched, and no more that are found: %s (%s)"
+                which = counted(len(self._all), "group is", "groups are")
                 extra = LogEvent.GROUPS_UNLISTED.extra(error=error)
-                log.warning(told, len(self._all), error.lacks, error.detail, extra=extra)
+                log.warning(told, which, error.lacks, error.detail, extra=extra)
             self._is_full = True
 
     def _drop_gone(self, found: Collection[str]) -> None:

@@ -22,7 +22,7 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.admin.releasing import PlannedRelease, release_all, waits_of
 from coop_consumer.errors import MisuseError
 from coop_consumer.ops.actions import Asked, Intent, PageAction
-from coop_consumer.plain_text import command, printable
+from coop_consumer.plain_text import command, counted, printable
 from coop_consumer.status.words import key_text
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _any(tp: TopicPartition, record: RecordStatus) -> bool:
 def _facts(record: RecordStatus) -> Iterable[str]:
     yield key_text(record)
     if record.attempts:
-        yield f"failed {record.attempts} time{'' if record.attempts == 1 else 's'}: {record.error}"
+        yield f"failed {counted(record.attempts, 'time')}: {record.error}"
     yield (
         f"at member {record.member} on {record.host}" if record.member else "no member owns its key"
     )

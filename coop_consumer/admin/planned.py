@@ -29,6 +29,7 @@ from coop_consumer.errors import DataLossError, MisuseError, TopicMissingError
 from coop_consumer.kafka.slice_reader import read_slice
 from coop_consumer.kafka.topics import LATEST
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from coop_consumer.status.errors import (
     GroupInUseError,
     GroupJoinedError,
@@ -199,11 +200,16 @@ class PlannedGroup:
         _check_until(until, ends)
         epochs = self._topics.leader_epochs(ends)
         if group.unreadable:
-            log.warning(
-                "group %s: %d records of the progress log cannot be read; their progress is "
-                "planned again",
-                group.group,
+            where = "of the progress log cannot be read;"
+            told = counted(
                 sum(group.unreadable.values()),
+                f"record {where} its progress",
+                f"records {where} their progress",
+            )
+            log.warning(
+                "group %s: %s is planned again",
+                group.group,
+                told,
                 extra=LogEvent.PLAN_UNREADABLE.extra(group=group.group),
             )
         for partition in seen:

@@ -27,6 +27,7 @@ from coop_consumer.kafka.own_topics import (
     shape_if_any,
     shape_of,
 )
+from coop_consumer.plain_text import counted
 from coop_consumer.status.finding import (
     Finding,
     Severity,
@@ -102,7 +103,7 @@ class Provisioner:
     def consumed(self) -> Iterator[Finding]:
         """The topics that are there already: those that the group consumes, and sends to."""
         for topic in self.topics:
-            yield ok(f"topic {topic.name}", f"{topic.partitions} partitions")
+            yield ok(f"topic {topic.name}", counted(topic.partitions, "partition"))
         for pattern in self.patterns:
             yield warn(
                 f"topics {pattern}",
@@ -121,7 +122,7 @@ class Provisioner:
         if shape is None:
             remedy = f"coop-consumer topic create {name}"
             return fail(check, "does not exist, and handlers send to it", remedy, ExitCode.MISSING)
-        return ok(check, f"for output, {shape.partitions} partitions")
+        return ok(check, f"for output, {counted(shape.partitions, 'partition')}")
 
     def provide(self, *, dry_run: bool) -> Iterator[ProvisionedTopic]:
         """See each topic of the group, and make it if it is missing.
@@ -201,7 +202,7 @@ class Provisioner:
         _, facts = self._admin.make(
             wanted.name, wanted.partitions, wanted.replication, wanted.settings
         )
-        text = f"made, {facts.partitions} partitions, kept {times(facts.replication)}"
+        text = f"made, {counted(facts.partitions, 'partition')}, kept {times(facts.replication)}"
         return ok(f"{role} {wanted.name}", text)
 
 

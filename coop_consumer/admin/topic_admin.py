@@ -19,6 +19,7 @@ from assignors import TopicPartition
 from coop_consumer.errors import AuthorizationError, CoopConsumerError, TopicMissingError
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
+from coop_consumer.plain_text import counted
 from coop_consumer.status.errors import TopicDiffersError, TopicRefusedError
 
 BROKERS_DEFAULT = -1
@@ -116,7 +117,7 @@ class TopicAdmin(Topics):
         settings: Mapping[str, str],
     ) -> None:
         if partitions not in (BROKERS_DEFAULT, there.partitions):
-            has = f"{there.partitions} partition{'' if there.partitions == 1 else 's'}"
+            has = counted(there.partitions, "partition")
             raise TopicDiffersError(name, f"with {has}, not {partitions}")
         if replication not in (BROKERS_DEFAULT, there.replication):
             problem = f"with replication {there.replication}, not {replication}"

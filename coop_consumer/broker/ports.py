@@ -11,6 +11,7 @@ import secrets
 import socket
 
 from coop_consumer.broker.settings import LOOPBACK
+from coop_consumer.plain_text import counted
 
 FIRST, LAST = 20_000, 32_767
 """Linux takes outgoing ports from 32768 up, other systems from 49152."""
@@ -29,7 +30,7 @@ def free_ports(count: int) -> list[int]:
         port = FIRST + secrets.randbelow(LAST - FIRST + 1)
         if is_free(port):
             chosen.add(port)
-    raise OSError(f"no {count} free ports between {FIRST} and {LAST} on {LOOPBACK}")
+    raise OSError(f"no {counted(count, 'free port')} between {FIRST} and {LAST} on {LOOPBACK}")
 
 
 def is_free(port: int) -> bool:

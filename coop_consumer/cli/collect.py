@@ -14,7 +14,7 @@ from coop_consumer.cli.duration import DURATION, ago
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.errors import ExitCode
-from coop_consumer.plain_text import all_printable
+from coop_consumer.plain_text import all_printable, counted
 from coop_consumer.status.finding import delete_command
 
 NO_GROUP = "coop-consumer-gc"
@@ -78,7 +78,7 @@ def _found(it: Remains) -> Collected:
 def _show(results: Iterable[Collected], now_ms: int) -> None:
     for it in results:
         what = "would be cleared" if it.outcome is CollectOutcome.FOUND else it.outcome.value
-        size = f"{it.keys:,} keys, {it.size_bytes:,} bytes"
+        size = f"{counted(it.keys, 'key')}, {counted(it.size_bytes, 'byte')}"
         detail = f". {it.detail.rstrip('.')}" if it.detail else ""
         last = ago(now_ms - it.last_ms)
         echo(f"group {it.group}: {what} ({size}, wrote last {last} ago){detail}")
@@ -98,7 +98,7 @@ def _sum_up(
         echo("dry run: nothing was changed")
         return
     cleared = sum(it.outcome is CollectOutcome.CLEARED for it in results)
-    echo(f"{cleared} group{'' if cleared == 1 else 's'} cleared")
+    echo(f"{counted(cleared, 'group')} cleared")
 
 
 def _as_dict(it: Collected) -> dict[str, object]:

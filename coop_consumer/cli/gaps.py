@@ -11,7 +11,7 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION
-from coop_consumer.plain_text import all_printable
+from coop_consumer.plain_text import all_printable, counted
 from coop_consumer.status import gaps as shown_gaps
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.model import group_status
@@ -50,5 +50,5 @@ def gaps(
         echo("\n".join(shown_gaps.lines(partition)))
     without = len(partitions) - len(shown)
     if without:
-        others = "partition has" if without == 1 else "partitions have"
-        echo(f"{without} {others} nothing done above the stable offset")
+        others = counted(without, "partition has", "partitions have")
+        echo(f"{others} nothing done above the stable offset")

@@ -13,7 +13,7 @@ from coop_consumer.cli.duration import ago
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.terminal import console
-from coop_consumer.plain_text import all_printable, printable
+from coop_consumer.plain_text import all_printable, counted, printable
 
 NO_GROUP = "coop-consumer-groups"
 """A group name for a configuration that needs one, where none is meant."""
@@ -40,7 +40,7 @@ def groups(connection: Connection, *, in_json: bool) -> None:
     else:
         echo("no group has records in a progress topic")
     for reason, count in sorted(found.unreadable.items()):
-        echo(f"{count} record{'' if count == 1 else 's'} could not be read: {reason}")
+        echo(f"{counted(count, 'record')} could not be read: {reason}")
     for topic in found.hidden_topics:
         echo(f"topic {topic}: this user may not read it. Grant read on topic {topic}")
 

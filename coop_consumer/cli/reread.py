@@ -17,6 +17,7 @@ from coop_consumer.cli.options import Connection
 from coop_consumer.config import Config, ExecutorName
 from coop_consumer.errors import CoopConsumerError
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from coop_consumer.pool import WorkerPool
 from coop_consumer.signals import TakenSignals
 
@@ -68,9 +69,9 @@ class Signals:
             extra = LogEvent.SETTINGS_REFUSED.extra(group=group, error=error)
             log.error(told, group, error, extra=extra)  # noqa: TRY400
             return
-        told = "group %s: SIGHUP: settings read again, %d workers"
+        told = "group %s: SIGHUP: settings read again, %s"
         extra = LogEvent.SETTINGS_READ.extra(group=group)
-        log.info(told, group, self.pool.workers, extra=extra)
+        log.info(told, group, counted(self.pool.workers, "worker"), extra=extra)
         if self.workers is not None and config.workers not in (None, self.workers):
             log.warning(
                 "group %s: --workers=%d of the command line overrides the file's workers",

@@ -16,6 +16,7 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC, TOPIC_PARTITION
 from coop_consumer.cli.terminal import console
 from coop_consumer.config import Guarantee
+from coop_consumer.plain_text import counted
 from coop_consumer.status.errors import PartitionMissingError
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 
@@ -73,7 +74,7 @@ def reset(
             return
         amender.reset(resets)
         changed = sum(reset.is_needed for reset in resets)
-        echo(f"{changed} of {len(resets)} partitions moved")
+        echo(f"{changed} of {counted(len(resets), 'partition')} moved")
 
 
 def _chosen(

@@ -33,6 +33,7 @@ from coop_consumer.one_core import threads_on_one_core
 from coop_consumer.ops.health import live, ready
 from coop_consumer.ops.health_file import HealthFile
 from coop_consumer.ops.serving import refuse_without_packages
+from coop_consumer.plain_text import counted
 from coop_consumer.pool import WorkerPool
 from coop_consumer.styles import EXECUTORS
 from coop_consumer.worker import is_async
@@ -212,10 +213,10 @@ def run(
     if seat is not None:
         seat.pass_signals_to(signals.come)
     log.info(
-        "group %s: member %s, %d workers, topics %s",
+        "group %s: member %s, %s, topics %s",
         config.group_id,
         pool.name,
-        pool.workers,
+        counted(pool.workers, "worker"),
         ", ".join(pool.topics),
         extra=LogEvent.MEMBER_STARTED.extra(group=config.group_id, member=pool.name),
     )

@@ -12,6 +12,7 @@ from coop_consumer.admin.advisor import Advisor
 from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
+from coop_consumer.plain_text import counted
 from coop_consumer.status.as_json import scale_as_json
 from coop_consumer.status.model import GroupStatus
 from coop_consumer.status.scale import ScaleAdvice
@@ -56,6 +57,5 @@ def _show(found: tuple[GroupStatus, ScaleAdvice], *, in_json: bool) -> None:
         echo(json.dumps(scale_as_json(status, advice), allow_nan=False))
         return
     useful = "" if not advice.useful else f", at most {advice.useful:,} useful"
-    plural = "" if advice.members == 1 else "s"
     reason = advice.reason[:1].upper() + advice.reason[1:]
-    echo(f"{advice.members:,} member{plural}, {advice.wanted:,} wanted{useful}. {reason}")
+    echo(f"{counted(advice.members, 'member')}, {advice.wanted:,} wanted{useful}. {reason}")

@@ -16,6 +16,7 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError
+from coop_consumer.plain_text import counted
 
 NO_GROUP = "coop-consumer-send"
 """A group name for a configuration that needs one, where none is meant."""
@@ -194,4 +195,4 @@ def _tell(sending: Sending, *, in_json: bool) -> None:
 
 
 def _words(count: int) -> str:
-    return f"{count:,} record{'' if count == 1 else 's'}"
+    return counted(count, "record")

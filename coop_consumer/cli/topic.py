@@ -15,7 +15,7 @@ from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.cli.terminal import console
 from coop_consumer.errors import ConfigError
-from coop_consumer.plain_text import all_printable
+from coop_consumer.plain_text import all_printable, counted
 
 NO_GROUP = "coop-consumer-topic"
 """A group name for a configuration that needs one, where none is meant."""
@@ -74,7 +74,7 @@ def create(
         is_new, facts = topics.make(
             name, partitions or BROKERS_DEFAULT, replication or BROKERS_DEFAULT, wanted
         )
-        count = f"{facts.partitions} partition{'' if facts.partitions == 1 else 's'}"
+        count = counted(facts.partitions, "partition")
         echo(f"topic {name}: {'created' if is_new else 'exists'}, {count}")
 
 

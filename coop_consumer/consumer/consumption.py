@@ -27,6 +27,7 @@ from coop_consumer.member.runs import Runs
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.serving import OwnFeeds, served
 from coop_consumer.ops.telemetry import instrumented, refuse_uninstalled, spans_of
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from assignors import KeyRange, TopicPartition
@@ -312,10 +313,12 @@ class Consumption:
     def _give_back(self) -> None:
         given_back = self.executor.give_back()
         if given_back:
+            one, more = "was not done and comes", "were not done and come"
+            told = counted(given_back, f"record in hand {one}", f"records in hand {more}")
             log.info(
-                "group %s: %d records in hand were not done and come again",
+                "group %s: %s again",
                 self.member.config.group_id,
-                given_back,
+                told,
                 extra=LogEvent.RECORDS_GIVEN_BACK.extra(
                     group=self.member.config.group_id, member=self.member.name
                 ),

@@ -29,6 +29,7 @@ from coop_consumer.demo.rivals import LANES
 from coop_consumer.demo.status import status_picture
 from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.errors import ConfigError, RetriableError
+from coop_consumer.plain_text import counted
 
 _POLL_S = 0.1
 _STALLED_S = 60.0
@@ -264,7 +265,10 @@ class _Demo:
         """Run the group over everything; returns its seconds, and the repeats it skipped."""
         options = self._options
         group, topic = self._name(ChildRole.COOPERATIVE), self._name("flights")
-        title = f"cooperative, {options.members} processes of {options.workers} workers"
+        title = (
+            f"cooperative, {counted(options.members, 'process', 'processes')} of "
+            f"{counted(options.workers, 'worker')}"
+        )
         tasks = self._tasks(ChildRole.COOPERATIVE, options.members)
         with (
             self._broker.committed(group, topic) as count_committed,
@@ -321,8 +325,8 @@ class _Demo:
         self._say(
             f"[bold]{result.speedup:.1f} times as fast as the plain group[/] (estimate), "
             f"{lanes:.1f} times as fast as the lanes by hand (estimate), with one of "
-            f"{self._options.members} processes killed. The lanes are one process, and no other "
-            "could take over their aircraft."
+            f"{counted(self._options.members, 'process', 'processes')} killed. The lanes are one "
+            "process, and no other could take over their aircraft."
         )
         style = "green" if result.ok else "red"
         self._say(

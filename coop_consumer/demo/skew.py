@@ -25,7 +25,7 @@ from coop_consumer.demo.flights import Flight, read_flights
 from coop_consumer.demo.kafka import DemoBroker
 from coop_consumer.demo.skew_round import RoundResult, SkewRound, SkewSizes
 from coop_consumer.errors import CoopConsumerError, ExitCode, exit_code_of
-from coop_consumer.plain_text import printable
+from coop_consumer.plain_text import counted, printable
 
 SIDES: Mapping[str, Mapping[str, str]] = {
     "even": {"balance": "hash"},
@@ -100,7 +100,8 @@ def run_skew(
         for name, key_of in KEYS.items():
             console.print(
                 f"[bold]Flights by {name}[/]: {sizes.warm_s:.0f} s of {sizes.rate} flights/s, "
-                f"then {sizes.records:,} at once, for {sizes.members} members of one worker each"
+                f"then {sizes.records:,} at once, for {counted(sizes.members, 'member')} of one "
+                "worker each"
             )
             topic = f"flights-by-{name}-{suffix}"
             rounds[name] = SkewRound(broker, console, topic, sides, sizes).run(

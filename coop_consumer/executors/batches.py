@@ -15,6 +15,7 @@ from coop_consumer.core.failure import Failure, drop_tracebacks, failure_of, fai
 from coop_consumer.core.lane import Entry, Lane
 from coop_consumer.core.record import Record
 from coop_consumer.executors.results import refuse_unfinished
+from coop_consumer.plain_text import counted
 from coop_consumer.worker import BatchFailure
 
 if TYPE_CHECKING:
@@ -120,10 +121,10 @@ def errors_of(records: Sequence[Record], given: Sequence[Record], result: object
     if not isinstance(result, Sequence) or len(result) != len(records):
         # What is returned may be a value of a record, or hold one: its type alone is shown.
         kind = type(result).__name__
-        said = f"{len(result)} results" if isinstance(result, Sequence) else kind
+        said = counted(len(result), "result") if isinstance(result, Sequence) else kind
         raise TypeError(
-            f"process_batch returned {said} for {len(records)} records: return None, if all are "
-            "done, or a list with None or an exception for each"
+            f"process_batch returned {said} for {counted(len(records), 'record')}: return None, if "
+            "all are done, or a list with None or an exception for each"
         )
     for one in result:
         if not (one is None or isinstance(one, BaseException)):

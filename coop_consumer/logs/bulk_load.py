@@ -27,6 +27,7 @@ from coop_consumer.logs.records import (
     VisibleRecord,
     size_of,
 )
+from coop_consumer.plain_text import counted
 
 LOAD_HEADER = "coop.load"
 """Of each record of a load: its number, a colon, the loader's name."""
@@ -140,7 +141,7 @@ def _pass_over(waiting: Iterator[NewRecord], count: int) -> None:
     if passed < count:
         raise MisuseError(
             "bulk_load()",
-            f"begin={count}, and the load has {passed} records",
+            f"begin={count}, and the load has {counted(passed, 'record')}",
             "Give all of its records, also those before begin",
             "Nothing was appended",
         )

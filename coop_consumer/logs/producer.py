@@ -31,6 +31,7 @@ from coop_consumer.logs.records import (
     TaggedRecord,
     VisibleRecord,
 )
+from coop_consumer.plain_text import counted
 
 
 class ConditionalProducer:
@@ -143,7 +144,11 @@ class ConditionalProducer:
         check_size(records, self.place)
         given: object = append_id
         if not isinstance(given, bytes) or len(given) not in (0, APPEND_ID_BYTES):
-            size = f"has {len(given)} bytes" if isinstance(given, bytes) else f"is {shown(given)}"
+            size = (
+                f"has {counted(len(given), 'byte')}"
+                if isinstance(given, bytes)
+                else f"is {shown(given)}"
+            )
             raise MisuseError(
                 "append()",
                 f"append_id {size}",

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError
+from coop_consumer.plain_text import counted
 
 APPEND_HEADER = "coop.append"
 """Of the first record of an append: the append's id, 16 random bytes."""
@@ -137,7 +138,9 @@ class LogToken:
         if not isinstance(data, bytes):
             raise ValueError(f"{type(data).__name__} is no token of a log, which has 28 bytes")  # noqa: TRY004 - as documented
         if len(data) != TOPIC_ID_BYTES + _NUMBER_BYTES + _OFFSET_BYTES:
-            raise ValueError(f"{len(data)} bytes are no token of a log, which has 28")
+            raise ValueError(
+                f"{counted(len(data), 'byte is', 'bytes are')} no token of a log, which has 28"
+            )
         rest = data[TOPIC_ID_BYTES:]
         number = int.from_bytes(rest[:_NUMBER_BYTES], "big")
         offset = int.from_bytes(rest[_NUMBER_BYTES:], "big", signed=True)

@@ -31,6 +31,7 @@ from coop_consumer.logs.port import StableRead, TransactionalLog
 from coop_consumer.logs.records import Conflict, LogToken, NewRecord, VisibleRecord
 from coop_consumer.logs.snapshots import BrokenSnapshot, SnapshotStore
 from coop_consumer.logs.state_machine import StateMachine
+from coop_consumer.plain_text import counted
 
 _log = logging.getLogger(__name__)
 
@@ -218,8 +219,12 @@ class Replica:
         results = self._asked("apply", lambda: self._machine.apply(records))
         given: object = results
         if not isinstance(given, Sequence) or len(given) != len(records):
-            what = f"{len(given)} results" if isinstance(given, Sequence) else type(given).__name__
-            text = f"nothing, and returned {what} for {len(records)} records"
+            what = (
+                counted(len(given), "result")
+                if isinstance(given, Sequence)
+                else type(given).__name__
+            )
+            text = f"nothing, and returned {what} for {counted(len(records), 'record')}"
             self.broken = StateMachineError(*self._log.place, "apply", text)
             raise self.broken
         if self._own is not None:

@@ -28,6 +28,7 @@ from coop_consumer.logs.snapshots import (
     snapshot_of,
     snapshot_records,
 )
+from coop_consumer.plain_text import counted
 
 SUFFIX = "-snapshots"
 SNAPSHOT_WRITER = "snapshots"
@@ -127,8 +128,8 @@ class SnapshotTopic:
         if refused is not None:
             raise self._unfit(
                 f"has no topic ({refused.str()})",
-                f"Create {self.name} with cleanup.policy=compact and {source.partitions} "
-                "partitions",
+                f"Create {self.name} with cleanup.policy=compact and "
+                f"{counted(source.partitions, 'partition')}",
             )
         self._topics.once_made(self.name, source.partitions)
         policy = self._topics.settings_of(self.name).get("cleanup.policy", "compact")

@@ -18,6 +18,7 @@ from coop_consumer.config.setting import shown
 from coop_consumer.errors import MisuseError, SnapshotError
 from coop_consumer.logs.records import LogToken
 from coop_consumer.logs.state_machine import SNAPSHOT_PART_MAX_BYTES
+from coop_consumer.plain_text import counted
 
 _VOUCH_KEY = b"vouch"
 _PART_KEY = b"part-%d"
@@ -124,7 +125,7 @@ def snapshot_of(records: Mapping[bytes, bytes]) -> KeptSnapshot | BrokenSnapshot
     known = {number for number in _numbers_of_parts(records) if number < count}
     if missing := count - len(known):  # a damaged record may count billions
         first = next(number for number in range(count) if number not in known)
-        return BrokenSnapshot(f"lacks {missing} of its {count} parts, such as {first}")
+        return BrokenSnapshot(f"lacks {missing:,} of its {counted(count, 'part')}, such as {first}")
     found = [records[_PART_KEY % number] for number in range(count)]
     seen = sha256()
     for it in found:

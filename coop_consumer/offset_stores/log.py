@@ -29,6 +29,7 @@ from coop_consumer.logs.records import Conflict
 from coop_consumer.offset_stores import store
 from coop_consumer.offset_stores.machine import OffsetMachine, records_of, size_record
 from coop_consumer.offset_stores.waiting import CommitQueue, Unfit, WaitingCommit, unfit
+from coop_consumer.plain_text import counted
 from offsets import OffsetConflict, OffsetEntry
 
 OpenLog = Callable[[int, OffsetMachine], CommitLog]
@@ -205,8 +206,8 @@ class LogOffsetStore(store.OffsetStore):
         if known != size:
             raise MisuseError(
                 f"LogOffsetStore({self._topic})",
-                f"the topic had {known} partitions when it was first used, and has {size} now, so "
-                "offsets of many groups are not where they would be looked for",
+                f"the topic had {counted(known, 'partition')} when it was first used, and has "
+                f"{size} now, so offsets of many groups are not where they would be looked for",
                 "Make a new topic, and commit the groups' offsets there",
             )
 

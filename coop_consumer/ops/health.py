@@ -210,8 +210,8 @@ def _hindrances(health: Health) -> Iterator[Reason]:
 def _wait(it: WaitingFor) -> Reason:
     told = f"{it.partition}: waits {it.for_s:.0f} s for "
     if it.members:
-        plural = "s" if len(it.members) > 1 else ""
-        told = f"{told}member{plural} {', '.join(it.members)}: {it.why}"
+        word = "member" if len(it.members) == 1 else "members"
+        told = f"{told}{word} {', '.join(it.members)}: {it.why}"
     else:
         told = f"{it.partition}: for {it.for_s:.0f} s {it.why}"
     return Reason(NotReady.WAITS, told, it.for_s, it.partition, it.members)

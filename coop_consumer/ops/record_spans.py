@@ -39,6 +39,7 @@ from coop_consumer.core.record import Record, headers_of, is_sealed
 from coop_consumer.core.trace import TraceOutcome, trace_of
 from coop_consumer.ops.carriers import Carried, sent_headers, to_child
 from coop_consumer.ops.otel_trouble import report
+from coop_consumer.plain_text import counted
 from coop_consumer.tracebacks import traceback_of
 
 if TYPE_CHECKING:
@@ -398,7 +399,7 @@ class RecordSpans:
             span.set_status(Status(StatusCode.ERROR, "each record is tried by itself"))
         elif errors:
             span.set_attribute(FAILED_COUNT, len(errors))
-            told = f"{len(errors)} of {len(batch.records)} records"
+            told = f"{len(errors)} of {counted(len(batch.records), 'record')}"
             span.set_status(Status(StatusCode.ERROR, told))
         if errors is not None:
             for record in batch.records:

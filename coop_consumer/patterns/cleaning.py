@@ -39,6 +39,7 @@ from coop_consumer.patterns.messages import copy_to, headers_in
 from coop_consumer.patterns.reading import slices
 from coop_consumer.patterns.seen import IDENTITY, Seen, checked_identity, identity_of
 from coop_consumer.patterns.seen_in import IF_GONE, note_records
+from coop_consumer.plain_text import counted
 from offsets import OffsetRange
 
 TRANSACTION_RECORDS = 20_000
@@ -146,9 +147,9 @@ def _check_topics(topics: Topics, source: str, target: str, call: str) -> tuple[
     if facts[target].partitions != count:
         raise MisuseError(
             call,
-            f"{target} has {facts[target].partitions} partitions, {source} has {count}: a record "
-            "keeps its partition, so that its key's order stays",
-            f"Create {target} with {count} partitions",
+            f"{target} has {counted(facts[target].partitions, 'partition')}, {source} has {count}: "
+            "a record keeps its partition, so that its key's order stays",
+            f"Create {target} with {counted(count, 'partition')}",
         )
     if "compact" in topics.settings_of(target).get("cleanup.policy", ""):
         raise MisuseError(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from coop_consumer.errors import InputGoneError, LogConflictError
 from coop_consumer.patterns.stamp import Stamp, own_number
+from coop_consumer.plain_text import counted
 
 _KEEP = (
     "Keep the last record longer than the writer rests (retention.ms of the topic). For this start "
@@ -151,9 +152,12 @@ def resumption(
     elif committed is None:
         if not written:
             return None
-        problem = f"it has {written} outputs, and there is no commit: the brokers have forgotten it"
+        has = counted(written, "output")
+        problem = f"it has {has}, and there is no commit: the brokers have forgotten it"
     elif written < outputs:
-        problem = f"the commit is about {outputs} outputs, and only {written} are there"
+        problem = (
+            f"the commit is about {counted(outputs, 'output')}, and only {written:,} are there"
+        )
     if not problem:
         assert committed is not None, "without a commit there is a problem"
         return Resumption(committed[0], written - outputs)

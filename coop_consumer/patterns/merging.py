@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 from assignors import TopicPartition
+from coop_consumer.plain_text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,6 @@ def differences(run: InputRun, offsets: Iterable[int]) -> str:
     if len(found) == run.count and found[0] == run.first and found[-1] == run.last:
         return ""
     return (
-        f"{run.tp} had {run.count} records at offsets [{run.first}-{run.last}] when their order "
-        f"was recorded, and has {len(found)} there now"
+        f"{run.tp} had {counted(run.count, 'record')} at offsets [{run.first}-{run.last}] when the "
+        f"order was recorded, and has {len(found)} there now"
     )

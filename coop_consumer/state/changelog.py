@@ -41,6 +41,7 @@ from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.undecided import records_between
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from coop_consumer.state.entry import EntryError, mark_of
 from coop_consumer.state.filing import Standing
 from coop_consumer.state.folder import Folder
@@ -363,13 +364,13 @@ class Changelog:
 
     def _report(self, shard: Shard, it: Restoring, size: int, seconds: float, reached: int) -> None:
         log.info(
-            "group %s: %s: state restored from %d of %d offsets: %d of %d records, %.1f MB, %.1f s",
+            "group %s: %s: state restored from %d of %s: %d of %s, %.1f MB, %.1f s",
             self._config.group_id,
             shard.tp,
             reached - it.first,
-            it.end - it.first,
+            counted(it.end - it.first, "offset"),
             it.applied,
-            it.read,
+            counted(it.read, "record"),
             size / 1e6,
             seconds,
             extra=LogEvent.STATE_RESTORED.extra(group=self._config.group_id, tp=shard.tp),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from assignors import TopicPartition
 from coop_consumer.errors import ExitCode, RetriableError, SetupError
+from coop_consumer.plain_text import counted
 
 
 @dataclass(eq=False)
@@ -168,4 +169,4 @@ class NotParkedError(SetupError):
 
 
 def _members(names: tuple[str, ...]) -> str:
-    return f"{len(names)} member{'' if len(names) == 1 else 's'}"
+    return counted(len(names), "member")

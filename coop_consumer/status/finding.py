@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from coop_consumer.errors import CoopConsumerError, ExitCode, grant_command
+from coop_consumer.plain_text import counted
 
 _HEADERS_BYTES = 4_096
 """Room for what a dead letter says of its record: where it was, and how it failed."""
@@ -118,7 +119,7 @@ def judge_progress_topic(
         if has < least:
             text = f"{setting}={has} is below {least}: a slow reader may miss a record"
             found.append(warn(name, text, alter_command(bootstrap, topic.name, setting, least)))
-    shape = f"{topic.partitions} partitions, kept {times(topic.replication)}"
+    shape = f"{counted(topic.partitions, 'partition')}, kept {times(topic.replication)}"
     return found or [ok(name, f"compacted, {shape}, min.insync.replicas={topic.min_isr}")]
 
 
@@ -126,7 +127,7 @@ def differing_partitions(topic: TopicShape, named: int | None) -> list[Finding]:
     """Whether a progress topic has another number of partitions than a setting names."""
     if not named or topic.partitions == named:
         return []
-    text = f"has {topic.partitions} partitions, and progress.topic.partitions={named}"
+    text = f"has {counted(topic.partitions, 'partition')}, and progress.topic.partitions={named}"
     remedy = (
         f"Set progress.topic.partitions={topic.partitions}, or leave it out. The topic keeps its "
         "number: where a group's progress lies depends on it"
@@ -262,7 +263,7 @@ def judge_changelog(log: TopicShape, wanted: TopicShape, bootstrap: str) -> list
         alter = alter_command(bootstrap, log.name, "cleanup.policy", "compact")
         found.append(fail(check, text, alter))
     if log.partitions < wanted.partitions:
-        text = f"has {log.partitions} partitions, and its topic {wanted.partitions}"
+        text = f"has {counted(log.partitions, 'partition')}, and its topic {wanted.partitions}"
         more = (
             f"kafka-topics.sh --bootstrap-server {bootstrap} --alter --topic {log.name} "
             f"--partitions {wanted.partitions}"
@@ -273,7 +274,9 @@ def judge_changelog(log: TopicShape, wanted: TopicShape, bootstrap: str) -> list
         text = f"kept {times(log.replication)}, and its topic {times(wanted.replication)}"
         found.append(warn(check, text, _REASSIGN))
     found += judge_writing(check, log, int(wanted.settings["max.message.bytes"]), bootstrap)
-    return found or [ok(check, f"{log.partitions} partitions, kept {times(log.replication)}")]
+    return found or [
+        ok(check, f"{counted(log.partitions, 'partition')}, kept {times(log.replication)}")
+    ]
 
 
 def _with_room(settings: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from coop_consumer.plain_text import counted
 from coop_consumer.status.model import PartitionStatus
 from offsets import OffsetRange, RangeProgress
 from offsets.offset_range import complement
@@ -44,7 +45,7 @@ def lines(partition: PartitionStatus) -> Iterator[str]:
     if len(pieces) > 1:
         yield from (_piece(piece) for piece in pieces[:_SHOWN_MAX])
         if len(pieces) > _SHOWN_MAX:
-            yield f"  and {len(pieces) - _SHOWN_MAX} more key ranges (--json has all)"
+            yield f"  and {counted(len(pieces) - _SHOWN_MAX, 'more key range')} (--json has all)"
 
 
 def _piece(piece: RangeProgress) -> str:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from assignors import WHOLE, KeyRange, TopicPartition, subtract, union
 from coop_consumer.config import Guarantee
 from coop_consumer.core.policies import Policies
-from coop_consumer.plain_text import command
+from coop_consumer.plain_text import command, counted
 from coop_consumer.status.load import GroupLoad, KeyWork, hot_shares, load_of, with_hot
 from coop_consumer.status.open_transaction import OpenTransaction
 from coop_consumer.status.remaining import Remaining, common_gaps, remaining
@@ -433,8 +433,8 @@ def _warnings(
 ) -> list[str]:
     found = [f"member {member.name} {member.note}" for member in seen.members if member.note]
     found += [
-        f"progress log: could not read {count} record{'s' if count > 1 else ''} ({reason}); "
-        f"{'their' if count > 1 else 'its'} progress may be done again"
+        f"progress log: could not read {counted(count, 'record')} ({reason}); "
+        f"{'its' if count == 1 else 'their'} progress may be done again"
         for reason, count in sorted(seen.unreadable.items())
     ]
     for partition in shown:
@@ -466,7 +466,7 @@ def decided_warning(partition: PartitionStatus) -> str:
 def walled_warning(tp: TopicPartition, member: str, unfinished: int) -> str:
     """The warning about a member at the wall."""
     return (
-        f"{tp}: {member} holds {unfinished} unfinished records, as many as it may "
+        f"{tp}: {member} holds {counted(unfinished, 'unfinished record')}, as many as it may "
         "(max.num.ranges.held, 92), and takes no further ones until a tenth of them is done"
     )
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from assignors import KEY_HASH_MAX
 from coop_consumer.core.policies import NAMES
-from coop_consumer.plain_text import printable
+from coop_consumer.plain_text import counted, printable
 from coop_consumer.status.load_picture import LoadPicture
 from coop_consumer.status.model import (
     GroupStatus,
@@ -29,7 +29,6 @@ from coop_consumer.status.model import (
 from coop_consumer.status.standing import commands_for
 from coop_consumer.status.words import (
     LETTERS,
-    count,
     facts_of,
     for_span,
     is_ahead,
@@ -154,14 +153,14 @@ class _Drawing:
         state_style = "green" if status.state.lower() == "stable" else WARNING
         text = Text.assemble(("group ", QUIET), (self._shown(status.group), "bold"), "  ")
         text.append(self._shown(status.state), state_style)
-        text.append(f"  {count(len(status.members), 'member')}", QUIET)
+        text.append(f"  {counted(len(status.members), 'member')}", QUIET)
         text.append(f"  {status.guarantee.replace('_', ' ')}", QUIET)
         parked = sum(len(partition.parked) for partition in status.partitions)
         if parked:
-            text.append(f"  {self.glyphs.parked} {count(parked, 'record')} parked", BAD)
+            text.append(f"  {self.glyphs.parked} {counted(parked, 'record')} parked", BAD)
         handovers = sum(len(partition.handovers) for partition in status.partitions)
         if handovers:
-            text.append(f"  {self.glyphs.waiting} {count(handovers, 'handover')}", WARNING)
+            text.append(f"  {self.glyphs.waiting} {counted(handovers, 'handover')}", WARNING)
         return text
 
     def ruler(self) -> Text:
@@ -413,8 +412,8 @@ class _Drawing:
                 Text(self._letter(member.name), self._colour(member.name)),
                 Text(self._shown(member.name)),
                 Text(self._shown(member.host), QUIET),
-                count(member.capacity, "worker") if member.capacity else "plain",
-                count(ranges, "range"),
+                counted(member.capacity, "worker") if member.capacity else "plain",
+                counted(ranges, "range"),
                 "lead" if member.leads else "",
             )
         yield Text()

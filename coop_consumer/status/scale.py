@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, isinf
 
+from coop_consumer.plain_text import counted
 from coop_consumer.status.demand import PartitionDemand, PartitionNeed, demands
 from coop_consumer.status.load import GroupLoad, MemberWork
 
@@ -243,7 +244,7 @@ def _reason(left: int, arrivals: float, wanted: int, limit: str, *, helps: bool)
     """
     if not wanted:
         return "nothing is left and nothing arrives"
-    count = f"{wanted:,} member{'' if wanted == 1 else 's'}"
+    count = counted(wanted, "member")
     text = f"{left:,} left at {_rate(arrivals)}/s: {count}"
     more = "more members help other work only" if helps else "more members won't help"
     return f"{text}; {more}: {limit}" if limit else text

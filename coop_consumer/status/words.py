@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING
 
-from coop_consumer.plain_text import printable, shortened
+from coop_consumer.plain_text import counted, printable, shortened
 from coop_consumer.status.standing import RecordState
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 LETTERS = ascii_uppercase + ascii_lowercase
 """What members are called in a picture."""
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things.
-
-    >>> count(1, "record"), count(12_000, "record")
-    ('1 record', '12,000 records')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:
@@ -149,11 +140,11 @@ def facts_of(
 def standing(record: RecordStatus, now_ms: int, name_of: Callable[[str], str]) -> str:
     """What a record does, and since when; "" if its member says nothing of it."""
     holder = name_of(record.behind) if record.behind else "another member"
-    since, tries = _since(record, now_ms), count(record.attempts, "attempt")
+    since, tries = _since(record, now_ms), counted(record.attempts, "attempt")
     return {
         RecordState.PARKED: f"parked after {tries}",
         RecordState.BACKING_OFF: f"backs off after {tries}",
-        RecordState.RETRYING: f"failed {count(record.attempts, 'time')}, is tried again",
+        RecordState.RETRYING: f"failed {counted(record.attempts, 'time')}, is tried again",
         RecordState.RUNNING: f"its handler runs{since}",
         RecordState.QUEUED: f"waits{since} for a worker",
         RecordState.WAITING: f"waits{since} for its range, which {holder} still holds",

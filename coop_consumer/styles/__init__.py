@@ -15,6 +15,7 @@ from coop_consumer.config.sections.sharing import WORKERS_MAX
 from coop_consumer.config.setting import shown
 from coop_consumer.cores import usable_cores
 from coop_consumer.errors import ConfigError, MisuseError
+from coop_consumer.plain_text import counted
 from coop_consumer.styles.threads import OneThread, ThreadStyle
 from coop_consumer.worker import Worker, is_async
 
@@ -110,7 +111,7 @@ def refuse_useless(workers: object, executor: ExecutorName) -> None:
     if executor == "process" and workers > max(_PROCESSES_MIN, _PROCESSES_PER_CORE * cores):
         raise ConfigError(
             "workers",
-            f"={workers} processes are more than {cores} cores can use",
+            f"={workers} processes are more than {counted(cores, 'core')} can use",
             "Use about as many as there are cores; for handlers that wait, leave executor out",
         )
 

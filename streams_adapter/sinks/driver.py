@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import BatchConflictError, ConfigError, MisuseError
+from coop_consumer.plain_text import counted
 from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of, rows_of
 from streams_adapter.sinks.protocol import Planner, Sink, write_part
 from streams_adapter.sinks.writer import QUERY_ID, checked_sink
@@ -178,7 +179,7 @@ def _publish(sink: Sink, query: str, batch: int, found: Sequence[Rows]) -> None:
             raise BatchConflictError(
                 sink.name,
                 batch,
-                f"it was begun in {plan.parts} parts",
+                f"it was begun in {counted(plan.parts, 'part')}",
                 f"Finish it with kafka_writer(writers={plan.parts})",
             )
         write_part(sink, plan, 0, (record for rows in found for record in rows.records))

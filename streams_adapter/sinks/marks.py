@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from coop_consumer.errors import BatchConflictError
+from coop_consumer.plain_text import counted
 
 _OTHER_NAME = "Give every query a name= of its own, and a query with a new checkpoint a new name"
 
@@ -149,9 +150,9 @@ def check_same(name: str, part: int, was: Written, again: Written) -> None:
         raise BatchConflictError(
             name,
             was.batch,
-            f"part {part} was written with {was.rows} rows, and now has {again.rows} others or "
-            "changed ones: the batch does not come again as it was (rand(), a lookup that moves, "
-            "a source that does not replay)",
+            f"part {part} was written with {counted(was.rows, 'row')}, and now has {again.rows} "
+            "others or changed ones: the batch does not come again as it was (rand(), a "
+            "lookup that moves, a source that does not replay)",
             "Make the query deterministic, or write with writers=1, where a batch that is written "
             "needs not be the same again",
         )

@@ -23,6 +23,7 @@ from coop_consumer.kafka.patience import patiently
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.log_format import json_if_asked
+from coop_consumer.plain_text import counted
 from streams_adapter.cluster import check_connect, use_own_python
 from streams_adapter.sinks.columns import OutputRecord, check_columns, records_of
 from streams_adapter.sinks.marks import BatchPlan, Written, check_same
@@ -110,12 +111,12 @@ def kafka_writer(
 
         found = parts.mapPartitionsWithIndex(task).collect()
         log.info(
-            "sink %s, batch %d: %d rows, %d of %d parts were written before",
+            "sink %s, batch %d: %s, %d of %s written before",
             name,
             batch_id,
-            sum(written.rows for written, _ in found),
+            counted(sum(written.rows for written, _ in found), "row"),
             sum(skipped for _, skipped in found),
-            plan.parts,
+            counted(plan.parts, "part"),
             extra=LogEvent.SINK_BATCH_WRITTEN.extra(),
         )
 

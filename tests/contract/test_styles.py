@@ -601,8 +601,8 @@ class BatchContract(StyleContract):
     @pytest.mark.parametrize(
         ("result", "told"),
         [
-            ([], "returned 0 results for 1 records"),
-            (7, "returned int for 1 records"),
+            ([], "returned 0 results for 1 record:"),
+            (7, "returned int for 1 record:"),
             (["done"], "returned str for a record"),
         ],
     )

@@ -213,7 +213,7 @@ def test_what_cannot_be_cleaned_is_refused_with_the_option_that_helps(
     two = topic(2)
     told = clean(bootstrap, source, two)
     assert told.exit_code == ExitCode.USAGE
-    assert f"Create {two} with 1 partitions" in told.stderr
+    assert f"Create {two} with 1 partition." in told.stderr
     assert clean(bootstrap, source, f"{target}-missing").exit_code == ExitCode.MISSING
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(source, b"a", b"k", 0)

@@ -420,7 +420,7 @@ def test_doctor_finds_a_broker_a_topic_and_a_group_fit(job: MakeJob) -> None:
     checks = {finding["check"] for finding in told["findings"]}
     expected = {"clients", "java", "broker", f"topic {orders.topic}", f"group {orders.group}"}
     assert expected <= checks
-    assert f"ok    topic {orders.topic}: 1 partitions" in done(command(orders, *asked))
+    assert f"ok    topic {orders.topic}: 1 partition, replication" in done(command(orders, *asked))
 
 
 def test_doctor_prints_the_command_that_makes_a_missing_progress_topic(job: MakeJob) -> None:

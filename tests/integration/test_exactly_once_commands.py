@@ -175,7 +175,7 @@ def test_what_holds_up_readers_is_named_with_the_command_that_ends_it(
     assert f"progress log {log}-{number}: " in refused.stderr
     assert held["command"] in refused.stderr
     assert orders.committed()[0][0] == 20
-    assert "1 of 1 partitions moved" in done(
+    assert "1 of 1 partition moved" in done(
         command(orders, "reset", orders.group, "--to", "earliest")
     )
 
@@ -256,7 +256,7 @@ def test_after_a_lost_log_members_end_until_a_reset_says_where_they_go_on(
 
     told = done(command(orders, "reset", orders.group, "--to", "committed"))
     assert "above the committed offset 30. Offsets [30-34] come, and some of them may have" in told
-    assert "1 of 1 partitions moved" in told
+    assert "1 of 1 partition moved" in told
     [seen] = status(orders)["partitions"]
     assert (seen["epoch"], seen["committed"]) == (2, 30)
     assert seen["metadata"].startswith("coop-eo:2:")

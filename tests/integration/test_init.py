@@ -128,7 +128,7 @@ def test_the_rights_that_init_lists_are_enough_for_what_people_decide(
         pool.journal.wait(lambda rows: [row.offset for row in rows] == [second])
         job.wait_for_lag(0)
     job.wait_until_empty()
-    assert "1 of 1 partitions moved" in decide("reset", "--to", str(first))
+    assert "1 of 1 partition moved" in decide("reset", "--to", str(first))
     assert job.run_to_end().offsets == [first, second]
 
 
@@ -218,11 +218,11 @@ def test_topics_that_differ_are_told_with_the_command_and_left_as_they_are(
     for told, remedy in (
         (f"fail  progress topic {history}: cleanup.policy=delete", "cleanup.policy=compact"),
         (
-            f"warn  progress topic {history}: has 1 partitions, and progress.topic.partitions=5",
+            f"warn  progress topic {history}: has 1 partition, and progress.topic.partitions=5",
             "Set progress.topic.partitions=1",
         ),
         (
-            f"fail  changelog {changelog}: has 1 partitions, and its topic 3",
+            f"fail  changelog {changelog}: has 1 partition, and its topic 3",
             f"{alter} --topic {changelog} --partitions 3",
         ),
     ):

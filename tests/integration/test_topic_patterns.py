@@ -260,7 +260,7 @@ def test_status_and_doctor_show_the_pattern(shop: Shop) -> None:
         assert f"topics {shop.pattern}: matches no topic" in found, "the only one is named"
         found = told("doctor", "--topics", shop.pattern)
         assert f"topics {shop.pattern}: matches {shop.topic('eu')}" in found
-        assert f"topic {shop.topic('eu')}: 1 partitions" in found
+        assert f"topic {shop.topic('eu')}: 1 partition, replication" in found
 
 
 def test_the_command_takes_patterns(shop: Shop, started: Callable[..., Command]) -> None:

@@ -290,7 +290,7 @@ def test_a_launch_that_waits_for_a_parked_record_says_so(
         spark, Refusing, orders.settings, [orders.topic], tasks=2, until="caught_up"
     ) as waiting:
         eventually(lambda: sum(it.records for it in waiting.progress()), lambda count: count == 30)
-        eventually(lambda: "handlers have failed 1 times" in caplog.text)
+        eventually(lambda: "handlers have failed 1 time." in caplog.text)
     assert f"coop-consumer status {orders.group}" in caplog.text
 
 

@@ -292,7 +292,7 @@ def test_a_machine_with_too_few_results_ends_its_log(partition: MemoryPartition)
 
     with (
         CommitLog.in_memory(partition, "a", Short()) as log,
-        pytest.raises(StateMachineError, match="0 results for 1 records"),
+        pytest.raises(StateMachineError, match=r"0 results for 1 record\b"),
     ):
         log.append([put("x", 1)])
 
@@ -567,7 +567,7 @@ def test_a_snapshot_whose_record_counts_billions_of_parts_is_told_at_once() -> N
     del kept[b"part-0"]
     found = snapshot_of(kept)
     assert isinstance(found, BrokenSnapshot)
-    assert found.problem == "lacks 4294967294 of its 4294967295 parts, such as 0"
+    assert found.problem == "lacks 4,294,967,294 of its 4,294,967,295 parts, such as 0"
 
 
 def test_a_snapshot_of_a_newer_version_is_passed_over_and_never_replaced(
@@ -684,7 +684,7 @@ def test_a_machine_that_returns_no_results_breaks_its_log(partition: MemoryParti
 
     with (
         CommitLog.in_memory(partition, "a", Silent()) as log,
-        pytest.raises(StateMachineError, match="returned NoneType for 1 records"),
+        pytest.raises(StateMachineError, match=r"returned NoneType for 1 record\b"),
     ):
         log.append([put("x", 1)])
 

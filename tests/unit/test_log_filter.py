@@ -34,7 +34,7 @@ def test_a_line_that_comes_again_and_again_is_written_seldom_and_tells_how_often
     assert log.line(f"{REFUSED} (after 1ms in state CONNECT)", 102.9) is None
     assert log.line(REFUSED, 103.0) == f"FAIL {REFUSED} [and 2 times before]"
     assert log.line(REFUSED, 112.9) is None
-    assert log.line(REFUSED, 113.0) == f"FAIL {REFUSED} [and 1 times before]"
+    assert log.line(REFUSED, 113.0) == f"FAIL {REFUSED} [and 1 time before]"
     assert log.line(REFUSED, 125.0) == f"FAIL {REFUSED}"
 
 

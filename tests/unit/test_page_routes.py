@@ -23,7 +23,9 @@ from coop_consumer.ops.feed import GroupFeed, Listing
 from coop_consumer.ops.group_metrics import GroupLook
 from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.ops.page import rendering
+from coop_consumer.ops.page.group_page import PARTITIONS_SHOWN
 from coop_consumer.ops.page.member_routes import MemberInside, member_routes
+from coop_consumer.ops.page.picture import ROWS_SHOWN
 from coop_consumer.ops.page.routes import page_routes
 from coop_consumer.ops.server import OpsServer
 from coop_consumer.status.errors import GroupMissingError
@@ -157,6 +159,16 @@ def test_the_page_of_12_members_and_50_partitions_is_light() -> None:
         for name in ("page.css", "page.js", "icon.svg"):
             weight += len(get(server, f"/static/{name}")[1].encode())
     assert weight <= PAGE_BYTES_MAX
+
+
+@pytest.mark.parametrize(("more", "told"), [(1, "1 more partition"), (2, "2 more partitions")])
+def test_what_is_left_out_is_counted(more: int, told: str) -> None:
+    htmls = []
+    for shown in (ROWS_SHOWN, PARTITIONS_SHOWN):
+        with serving(page_routes(Feeds(group(1, shown + more)))) as server:
+            htmls.append(get(server, "/group/billing")[1])
+    assert f"{told} {'is' if more == 1 else 'are'} not drawn: " in htmls[0]
+    assert f"{told}: <code" in htmls[1]
 
 
 def test_files_are_kept_by_browsers_as_long_as_they_are_the_same() -> None:

@@ -292,7 +292,7 @@ def test_who_holds_as_many_unfinished_records_as_it_may_is_warned_of() -> None:
     record = TenureRecord(1, -1, (facts(WHOLE, 43),), walled=60_000)
     log = WrittenLog().base(1, 40).tenure(OLD, record)
     (warning,) = group_status(seen(log, end=70, committed=MIRROR)).warnings
-    assert "orders-0: old holds 60000 unfinished records, as many as it may" in warning
+    assert "orders-0: old holds 60,000 unfinished records, as many as it may" in warning
     log.tenure(OLD, replace(record, released=(WHOLE,)))
     assert group_status(seen(log, end=70, committed=MIRROR)).warnings == ()
 

@@ -22,10 +22,10 @@ from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
 from coop_consumer.ops.page.sparkline import Sparkline, sparkline
 from coop_consumer.ops.page.trouble import Trouble, trouble_of
 from coop_consumer.ops.speed import Rate
-from coop_consumer.plain_text import command
+from coop_consumer.plain_text import command, counted
 from coop_consumer.status.model import SETTLED
 from coop_consumer.status.standing import RecordState
-from coop_consumer.status.words import count, handler_time, percent, short, span, standing
+from coop_consumer.status.words import handler_time, percent, short, span, standing
 
 if TYPE_CHECKING:
     from coop_consumer.ops.feed import FeedState, HistoryLine
@@ -358,8 +358,8 @@ def _notices(status: GroupStatus) -> Iterator[str]:
         )
     elif plain and status.state == SETTLED:
         yield (
-            f"{count(len(plain), 'member')} of {len(members)} {'is' if len(plain) == 1 else 'are'} "
-            "plain: until the last one has left, all have whole partitions."
+            f"{len(plain):,} of {counted(len(members), 'member is', 'members are')} plain: until "
+            "the last one has left, all have whole partitions."
         )
     if not status.partitions:
         yield (

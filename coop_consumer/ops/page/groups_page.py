@@ -17,9 +17,9 @@ from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import Urgency, needs_of_group
 from coop_consumer.ops.page.shown import name_shown
 from coop_consumer.ops.page.trouble import Trouble, trouble_of, trouble_of_listing
-from coop_consumer.plain_text import command
+from coop_consumer.plain_text import command, counted
 from coop_consumer.status.standing import Command
-from coop_consumer.status.words import count, short, span
+from coop_consumer.status.words import short, span
 
 if TYPE_CHECKING:
     from coop_consumer.ops.feed import FeedState, Listing
@@ -120,22 +120,20 @@ def groups_page(
 
 def _left_out(listing: Listing, options: Sequence[str]) -> Iterator[LeftOut]:
     if listing.hidden:
-        are = "group of this cluster" if listing.hidden == 1 else "groups of this cluster"
         yield LeftOut(
-            f"{listing.hidden:,} {are} may not be described by this user, so nobody knows here "
-            "whose they are. Grant Describe on those that matter (docs/security.md), or on all:",
+            f"{counted(listing.hidden, 'group')} of this cluster may not be described by this "
+            "user, so nobody knows here whose they are. Grant Describe on those that matter "
+            "(docs/security.md), or on all:",
             Command(
                 "let this user describe all groups",
                 grant_command("group *", ["describe"], "User:NAME"),
             ),
         )
     if listing.left_out:
-        are = (
-            "group of this library has" if listing.left_out == 1 else "groups of this library have"
-        )
+        one, more = "more group of this library has", "more groups of this library have"
         yield LeftOut(
-            f"{listing.left_out:,} more {are} no members, and are not looked at: there are too "
-            "many. Name those that matter:",
+            f"{counted(listing.left_out, one, more)} no members, and are not looked at: there are "
+            "too many. Name those that matter:",
             Command("show only these", command("web", "GROUP", "GROUP", options=options)),
         )
 
@@ -157,7 +155,7 @@ def _line(feed: FeedState, now_ms: int, old_ms: int) -> GroupLine:
         kind, told = "warn", f"cannot be seen for {span(now_ms - feed.seen_at_ms)}"
     elif bad or warn:
         kind = "bad" if bad else "warn"
-        told = f"{count(bad + warn, 'thing')} to look at: {needs.shown[0].title}"
+        told = f"{counted(bad + warn, 'thing')} to look at: {needs.shown[0].title}"
     else:
         kind, told = "good", "nothing needs you"
     return GroupLine(

@@ -22,9 +22,9 @@ from coop_consumer.ops.page.needs import (
     title_of,
 )
 from coop_consumer.ops.page.shown import error_shown, name_shown
-from coop_consumer.plain_text import command
+from coop_consumer.plain_text import command, counted
 from coop_consumer.status.standing import Command, decide, is_overdue, look_at
-from coop_consumer.status.words import count, span
+from coop_consumer.status.words import span
 
 if TYPE_CHECKING:
     from coop_consumer.core.glimpse import FailedRecord, Glimpse
@@ -142,7 +142,7 @@ def _failed(
         urgency=urgency,
         place=place,
         title=title_of(kind, place),
-        facts=(key_of(it), f"{count(it.attempts, 'attempt')} so far"),
+        facts=(key_of(it), f"{counted(it.attempts, 'attempt')} so far"),
         error="" if kind is NeedKind.OVERDUE else error_shown(it.error),
         remedy=_OVERDUE
         if kind is NeedKind.OVERDUE
@@ -170,7 +170,7 @@ def _walls(glimpse: Glimpse, group: str, options: tuple[str, ...]) -> Iterator[N
             place=str(it.tp),
             title=f"{it.tp} is fetched no further",
             facts=(
-                f"holds {count(it.pending, 'unfinished record')}, as many as it may",
+                f"holds {counted(it.pending, 'unfinished record')}, as many as it may",
                 "the bound is max.num.ranges.held",
                 f"{it.tp}@{it.stable} is the first, and is parked"
                 if is_parked
@@ -194,7 +194,7 @@ def _figures(
             kind=NeedKind.OVERDUE,
             urgency=Urgency.BAD,
             place=metrics.member,
-            title=f"{count(overdue, 'handler')} {'runs' if overdue == 1 else 'run'} for longer "
+            title=f"{counted(overdue, 'handler runs', 'handlers run')} for longer "
             "than max.processing.ms allows",
             remedy=_OVERDUE,
             commands=see,
@@ -204,8 +204,7 @@ def _figures(
             kind=NeedKind.WALLED,
             urgency=Urgency.BAD,
             place=metrics.member,
-            title=f"{count(walled, 'partition')} {'is' if walled == 1 else 'are'} fetched no "
-            "further",
+            title=f"{counted(walled, 'partition is', 'partitions are')} fetched no further",
             remedy=WALLED_REMEDY,
             commands=see,
         )

@@ -21,7 +21,7 @@ from coop_consumer.ops.page.member_needs import needs_of_member
 from coop_consumer.ops.page.needs import Needs, Urgency
 from coop_consumer.ops.page.shown import key_shown, name_shown
 from coop_consumer.ops.page.sparkline import Sparkline, sparkline
-from coop_consumer.plain_text import command
+from coop_consumer.plain_text import command, counted
 from coop_consumer.status.words import handler_time, percent, short, span
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _key_words(key: object, key_hash: int, keys: LogKeys, *, known: bool = True)
 
 def _tiles(metrics: MemberMetrics, glimpse: Glimpse) -> Iterator[Tile]:
     busy = f"{metrics.workers_busy:,} of {metrics.workers:,}"
-    yield Tile("Busy workers", busy, f"{glimpse.running_count:,} records run")
+    yield Tile("Busy workers", busy, counted(glimpse.running_count, "record runs", "records run"))
     yield Tile("In lanes", short(metrics.lane_records), f"{_bytes(metrics.lane_bytes)} of records")
     keys = metrics.keys_parked + metrics.keys_backing_off
     detail = f"{metrics.keys_parked:,} parked, {metrics.keys_backing_off:,} back off"

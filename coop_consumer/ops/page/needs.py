@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from assignors import WHOLE, TopicPartition
 from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
-from coop_consumer.plain_text import command
+from coop_consumer.plain_text import command, counted
 from coop_consumer.status.model import (
     SETTLED,
     decided_warning,
@@ -28,7 +28,6 @@ from coop_consumer.status.standing import Command, RecordState, commands_for, lo
 from coop_consumer.status.words import (
     AHEAD,
     ago,
-    count,
     for_span,
     is_ahead,
     percent,
@@ -347,7 +346,7 @@ class _Finder:
         if record.timestamp_ms >= 0:
             yield f"produced {ago(now_ms - record.timestamp_ms)}"
         if record.is_parked and (behind := partition.remaining.records - 1) > 0:
-            yield f"{count(behind, 'other record')} left in its partition"
+            yield f"{counted(behind, 'other record')} left in its partition"
 
     # ---- members and ranges --------------------------------------------------------------------
 
@@ -366,7 +365,7 @@ class _Finder:
             urgency=Urgency.BAD if left else Urgency.NOTE,
             place=status.group,
             title="Nobody works: the group has no member",
-            facts=(f"{count(left, 'record')} left",),
+            facts=(f"{counted(left, 'record')} left",),
             remedy="Start members, or find out why they have ended: their logs say it. Planned "
             "jobs, and consumers that call assign, are no members.",
             commands=(Command("start one", start),),
@@ -384,7 +383,7 @@ class _Finder:
                 title=f"{tp} is fetched no further by {self.letter(member)}",
                 facts=(
                     name_shown(member),
-                    f"holds {count(unfinished, 'unfinished record')}, as many as it may",
+                    f"holds {counted(unfinished, 'unfinished record')}, as many as it may",
                     "the bound is max.num.ranges.held",
                     *(() if first is None else self._first(partition, first)),
                 ),
@@ -468,7 +467,7 @@ class _Finder:
             f"{percent(size / WHOLE.size)} of a partition's keys"
             if is_one
             else f"{self.letter(waiting)} waits for {self.letter(holder)} to release "
-            f"ranges of {len({tp for tp, _ in waits})} partitions",
+            f"ranges of {counted(len({tp for tp, _ in waits}), 'partition')}",
             facts=(
                 where,
                 f"{name_shown(waiting)} waits, {name_shown(holder)} holds",
@@ -510,7 +509,7 @@ class _Finder:
                 kind=NeedKind.WARNING,
                 urgency=Urgency.NOTE,
                 place="decided",
-                title=f"Somebody else has set offsets of {count(len(found), 'partition')}",
+                title=f"Somebody else has set offsets of {counted(len(found), 'partition')}",
                 facts=tuple(map(decided_warning, found[:_PLACES_SHOWN])),
                 remedy="A reset by a stock tool, or a plain member, does so. Progress before that "
                 "counts no more.",
@@ -653,4 +652,4 @@ def _share_of(partitions: float) -> str:
     """
     if partitions < 1:
         return f"{percent(partitions)} of a partition's keys"
-    return count(round(partitions), "partition")
+    return counted(round(partitions), "partition")

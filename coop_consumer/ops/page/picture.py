@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange
 from coop_consumer.ops.page.shown import name_shown
-from coop_consumer.status.words import count, owner_at, percent, share_done, short
+from coop_consumer.plain_text import counted
+from coop_consumer.status.words import owner_at, percent, share_done, short
 
 if TYPE_CHECKING:
     from coop_consumer.ops.page.letters import Letters
@@ -203,7 +204,7 @@ def _levels(partition: PartitionStatus, letters: Letters) -> Iterator[RangeLevel
 def _level_title(piece: RangeProgress, done: float, owner: str | None, letters: Letters) -> str:
     whose = f"{letters.letter(owner)}: " if owner is not None else "nobody: "
     state = "all done" if done >= 1 else f"done up to {piece.stable:,}"
-    gaps = f", and {count(len(piece.gaps), 'stretch')} above" if piece.gaps else ""
+    gaps = f", and {counted(len(piece.gaps), 'stretch', 'stretches')} above" if piece.gaps else ""
     return f"{whose}{_part(piece.range)}, {state}{gaps}"
 
 

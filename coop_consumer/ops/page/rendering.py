@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from coop_consumer import __version__
-from coop_consumer.plain_text import command, printable
+from coop_consumer.plain_text import command, counted, printable
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATIC = Path(__file__).parent / "static"
@@ -64,6 +64,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.globals["static"] = _static
+    made.filters["counted"] = counted
     made.filters["shown"] = printable
     return made
 
