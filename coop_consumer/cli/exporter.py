@@ -92,7 +92,7 @@ def _serve(stack: ExitStack, address: str, samples: Callable[[], Iterator[Sample
         address,
         [metrics_route(exposition)],
         setting=ADDRESS_OPTION,
-        remedy=f"give {ADDRESS_OPTION} another port, as in 127.0.0.1:9475",
+        remedy=f"give {ADDRESS_OPTION} another port",
         group="exporter",
     )
     stack.callback(server.close)

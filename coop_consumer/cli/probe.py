@@ -65,7 +65,8 @@ def _place(address: str) -> tuple[str, int]:
         ConfigError: It is no address.
     """
     host, _, port = address.rpartition(":")
-    if not (port.isascii() and port.isdigit() and int(port) <= _PORT_MAX):
+    is_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
+    if not is_port or (":" in host and not host.startswith("[")):
         raise ConfigError("--address", f"={address} is no HOST:PORT", f"Write it as in {ADDRESS}")
     return host.strip("[]") or "127.0.0.1", int(port)
 
@@ -78,7 +79,9 @@ def _fetched(what: str, host: str, port: int, timeout_s: float) -> ProbeAnswer:
         text = answer.read().decode("utf-8", "replace").strip()
     except (OSError, HTTPException) as error:
         told = str(error) or type(error).__name__
-        return no(NotReady.UNKNOWN, f"{host}:{port} does not answer: {told}")
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        asks = f"Does a member run there, with `coop-consumer run --ops {place}`?"
+        return no(NotReady.UNKNOWN, f"{place} does not answer: {told}. {asks}")
     finally:
         connection.close()
     return ProbeAnswer(answer.status == 200, text)

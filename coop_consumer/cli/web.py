@@ -156,7 +156,7 @@ def _server(
         address,
         routes,
         setting=ADDRESS_OPTION,
-        remedy=f"give {ADDRESS_OPTION} another port, as in 127.0.0.1:9476",
+        remedy=f"give {ADDRESS_OPTION} another port",
         group="web",
         middleware=middleware,
     )

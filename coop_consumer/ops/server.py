@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from coop_consumer import forks
-from coop_consumer.config.addresses import host_of
+from coop_consumer.config.addresses import another_port, host_of
 from coop_consumer.errors import ConfigError, CoopConsumerError
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.calling import Awake, Calls
@@ -46,7 +46,8 @@ class OpsServer:
         address: host:port; port 0: any free one.
         routes: What it answers.
         setting: The setting or option that has the address, for errors.
-        remedy: How to choose another one, for errors: a clause without a full stop.
+        remedy: How to choose another one, for errors: a clause without a full stop. An example
+            follows.
         group: Names the thread.
         middleware: What a request passes on its way to the routes.
         sample: Called every ten seconds, on another thread, while it serves. What it raises of
@@ -215,10 +216,11 @@ def _listening(address: str, setting: str, remedy: str) -> socket.socket:
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             problem = f"={address} is in use: another process, or another pool, listens there"
-            remedy = f"End what listens there, or {remedy}"
+            remedy = f"End what listens there, or {remedy}, as in {another_port(address)}"
         else:
             problem = f"={address} is no address to listen at ({error})"
-            remedy = f"Name a host of this machine and a free port: {remedy}"
+            example = another_port(address, "127.0.0.1")
+            remedy = f"Name a host of this machine and a free port: {remedy}, as in {example}"
         raise ConfigError(setting, problem, remedy) from error
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)

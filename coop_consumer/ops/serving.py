@@ -178,7 +178,7 @@ def served(
             *acting,
         ],
         setting=SETTING,
-        remedy="set ops.address, or run --ops, to another port, as in 127.0.0.1:9474",
+        remedy="set ops.address, or run --ops, to another port",
         group=config.group_id,
         middleware=[*guarded_by(door), Middleware(Calling, calls=calls)],
         sample=lambda: history.note(metrics()),

@@ -148,9 +148,10 @@ def test_a_server_that_does_not_answer_is_no(path: Path) -> None:
     found = probe("live", "--address", "127.0.0.1:1")
     assert (found.exit_code, reason(found.stdout)) == (ExitCode.UNAVAILABLE, "unknown")
     assert "127.0.0.1:1 does not answer" in found.stdout
+    assert "`coop-consumer run --ops 127.0.0.1:1`" in found.stdout
 
 
-@pytest.mark.parametrize("address", ["nowhere", "host:", "host:x", "host:70000", "host:²"])
+@pytest.mark.parametrize("address", ["nowhere", "host:", "host:x", "host:70000", "host:²", "::1"])
 def test_an_address_that_is_none_says_how_to_write_one(address: str) -> None:
     found = probe("live", "--address", address)
     assert found.exit_code == ExitCode.USAGE
