@@ -95,7 +95,8 @@ def _sum_up(
         for name in left:
             echo(f"  {delete_command(bootstrap, name)}")
     if dry_run:
-        echo("dry run: nothing was changed")
+        found = sum(it.outcome is CollectOutcome.FOUND for it in results)
+        echo(f"dry run: {counted(found, 'group')} would be cleared, and nothing was changed")
         return
     cleared = sum(it.outcome is CollectOutcome.CLEARED for it in results)
     echo(f"{counted(cleared, 'group')} cleared")

@@ -75,15 +75,23 @@ class GuardChoice:
 
         return GROUP_ACTIONS if self.allows_actions else frozenset()
 
-    def action_routes(self, connection: Connection, pages: Environment) -> Sequence[BaseRoute]:
-        """The routes of the actions; if they are not allowed, they say so."""
+    def action_routes(
+        self, connection: Connection, pages: Environment, options: Sequence[str]
+    ) -> Sequence[BaseRoute]:
+        """The routes of the actions; if they are not allowed, they say so.
+
+        Args:
+            connection: Where the groups are.
+            pages: Makes the pages that ask and answer.
+            options: Words by which commands on these pages find a group.
+        """
         from coop_consumer.ops.action_routes import action_routes, refusing_routes  # noqa: PLC0415
 
         if not self.allows_actions:
             return refusing_routes()
         from coop_consumer.admin.operator import GroupOperator  # noqa: PLC0415
 
-        return action_routes(GroupOperator(connection.config, connection.words), pages)
+        return action_routes(GroupOperator(connection.config, options), pages)
 
 
 def guard_options(command: Callable[P, R]) -> Callable[..., R]:

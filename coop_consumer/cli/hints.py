@@ -7,7 +7,7 @@ failure, because a member that is started again has no time to lose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -26,7 +26,11 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 from coop_consumer.plain_text import command
-from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.errors import (
+    GroupMissingError,
+    PartitionMissingError,
+    TopicDiffersError,
+)
 
 _BOOTSTRAP = "bootstrap.servers"
 _OWN = {
@@ -47,7 +51,6 @@ _INDENT = "    "
 
 def add_hints(error: CoopConsumerError, connection: Connection) -> None:
     """Let the error of a command say what else helps on this machine and on this command line."""
-    config = partial(connection.config, _NO_GROUP)
     match error:
         case ConfigError():
             where = _place(error.name, connection)
@@ -63,19 +66,37 @@ def add_hints(error: CoopConsumerError, connection: Connection) -> None:
             others = [it for it in running if it.bootstrap_servers not in error.bootstrap]
             if others or (is_here and not running):
                 error.add_note(_brokers_here(others))
+        case _:
+            for note in _ways_on(error, connection):
+                error.add_note(note)
+
+
+def _ways_on(error: CoopConsumerError, connection: Connection) -> Iterator[str]:
+    """What to type after an error about something that is not there, or is there otherwise."""
+    config = partial(connection.config, _NO_GROUP)
+    match error:
         case TopicMissingError():
             if near := nearest_topic(config, error.topic):
-                error.add_note(f"The topic with the nearest name is {near}.")
-            create = command("topic", "create", error.topic, options=connection.words)
-            error.add_note(f"To create {error.topic}:\n{_INDENT}{create}")
+                yield f"The topic with the nearest name is {near}."
+            name = error.topic
+            yield _to(f"create {name}", "topic", "create", name, connection=connection)
+        case PartitionMissingError() | TopicDiffersError():
+            words = "topic", "describe", error.topic
+            yield _to(f"see {error.topic} as it is", *words, connection=connection)
         case GroupMissingError():
             if near := nearest_group(config, error.group):
-                error.add_note(f"The group with the nearest name is {near}.")
+                yield f"The group with the nearest name is {near}."
             params = click.get_current_context().command.params
             if any(getattr(it, "help", None) == LOOK_AT_TOPIC for it in params):
-                error.add_note("If it has not begun yet, name its topics with --topic.")
+                yield "If it has not begun yet, name its topics with --topic."
+            yield _to("list groups that have progress", "groups", connection=connection)
         case _:
             pass
+
+
+def _to(do: str, *words: str, connection: Connection) -> str:
+    """A line to paste, with what it is for."""
+    return f"To {do}:\n{_INDENT}{command(*words, options=connection.words)}"
 
 
 def export_line(broker: DetachedBroker) -> str:

@@ -65,6 +65,23 @@ class Connection:
                 words += ["--config", f"{name}={value}"]
         return tuple(words)
 
+    def words_elsewhere(self, nobody: str) -> tuple[str, ...]:
+        """The same for a reader whose shell has none of this one's variables: with the brokers.
+
+        Args:
+            nobody: The group of a configuration that needs one, where none is meant.
+
+        Raises:
+            ConfigError: As `config`.
+        """
+        words = self.words
+        if {"--bootstrap", "--config-file"} & set(words):
+            return words
+        found = self.config(nobody).command_options
+        pairs = [*zip(found[::2], found[1::2], strict=True)]
+        known = [*zip(words[::2], words[1::2], strict=True)]
+        return (*(word for pair in pairs if pair not in known for word in pair), *words)
+
     def and_also(self, name: str, value: str) -> Connection:
         """The same with a setting of an option of its own, which counts before all others."""
         return replace(self, options=(*self.options, (name, value)))

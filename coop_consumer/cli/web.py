@@ -45,10 +45,18 @@ class WatchedGroups:
         connection: Where the groups are.
         topics: Topics to look at besides those of the groups.
         every_s: How long after a look the next one begins, while somebody looks.
+        options: Words by which commands on the page find a group.
     """
 
-    def __init__(self, connection: Connection, topics: tuple[str, ...], every_s: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topics: tuple[str, ...],
+        every_s: float,
+        options: tuple[str, ...],
+    ) -> None:
         self._connection = connection
+        self._options = options
         self._topics = topics
         self._every_s = every_s
         self._feeds: dict[str, GroupFeed] = {}
@@ -76,7 +84,7 @@ class WatchedGroups:
             self._topics,
             every_s,
             noticed=feed.put,
-            options=self._connection.words,
+            options=self._options,
             clients=clients,
         )
         feed.hurry = watch.look_soon
@@ -110,11 +118,13 @@ def web(
     """
     refuse_without_web(ADDRESS_OPTION)
     middleware = guard.middleware(address, ADDRESS_OPTION)
-    watched = WatchedGroups(connection, topics, every)
+    options = connection.words_elsewhere(_NOBODY)
+    watched = WatchedGroups(connection, topics, every, options)
     with ExitStack() as stack:
         ending = stack.enter_context(watching(watched.watches))
         # It listens before anything is looked at: a port that is in use is told at once.
-        server = _server(address, _routes(watched, connection, groups, guard, every), middleware)
+        routes = _routes(watched, connection, groups, guard, every, options=options)
+        server = _server(address, routes, middleware)
         stack.callback(server.close)
         begin(watched.watches, groups, connection, _NOBODY)
         server.start()
@@ -129,6 +139,8 @@ def _routes(
     groups: Sequence[str],
     guard: GuardChoice,
     every_s: float,
+    *,
+    options: tuple[str, ...],
 ) -> list[BaseRoute]:
     # Loaded here: the packages may be missing.
     from coop_consumer.ops.api_routes import api_routes  # noqa: PLC0415
@@ -138,12 +150,12 @@ def _routes(
     pages = page_routes(
         watched,
         allows=frozenset(guard.allows),
-        options=connection.words,
+        options=options,
         has_list=len(groups) != 1,
         old_ms=round(1_000 * (max(every_s, UNWATCHED_S) + _LOOK_S)),
         listing=lambda: watched.watches.listing,
     )
-    acting = guard.action_routes(connection, environment())
+    acting = guard.action_routes(connection, environment(), options)
     return [*pages, *api_routes(watched), *acting]
 
 

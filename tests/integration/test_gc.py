@@ -114,6 +114,9 @@ def test_gc_clears_what_forgotten_groups_have_left_and_spares_all_others(orders:
         }
         eventually(lambda: states(orders), lambda found: found == expected)
         assert in_json(orders, "gc")["groups"] == [], "all of them have written lately"
+        assert "dry run: 0 groups would be cleared" in done(called(orders, "gc", "--dry-run"))
+        told = done(called(orders, "gc", "--older-than", "0s", "--dry-run"))
+        assert "dry run: 2 groups would be cleared, and nothing was changed" in told
         found = in_json(orders, "gc", "--older-than", "0s", "--dry-run")["groups"]
         assert {(it["group"], it["outcome"]) for it in found} == {
             (orders.group, "found"),

@@ -285,12 +285,14 @@ MISTAKES = [
     ),
     Mistake(
         "a topic that exists otherwise", "topic create {topic} --partitions 7", CONFLICT,
-        ("topic {topic}: exists, with 2 partitions, not 7", "another name"),
+        ("topic {topic}: exists, with 2 partitions, not 7", "another name",
+         "\n    coop-consumer topic describe {topic}\n"),
         asks=True,
     ),
     Mistake(
         "a partition that does not exist", "send {topic} --value a --partition 2", MISSING,
-        ("{topic}-2: does not exist, the topic has 0 to 1",),
+        ("{topic}-2: does not exist, the topic has 0 to 1",
+         "\n    coop-consumer topic describe {topic}\n"),
         asks=True,
     ),
     Mistake("nothing to send", "send {topic}", USAGE, ("--value TEXT", "--lines FILE")),
@@ -310,7 +312,8 @@ MISTAKES = [
     # -- groups
     Mistake(
         "a group that does not exist", "status {group}-other", MISSING,
-        ("group {group}-other: does not exist", "Correct its name", "nearest name is {group}."),
+        ("group {group}-other: does not exist", "Correct its name", "nearest name is {group}.",
+         "\n    coop-consumer groups\n"),
         asks=True,
     ),
     Mistake(

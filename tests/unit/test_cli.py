@@ -288,6 +288,35 @@ def test_placeholders_work_on_the_command_line_and_in_files(
     assert file.words == ()
 
 
+@pytest.mark.parametrize(
+    ("connection", "words"),
+    [
+        (Connection(None, (), "b:1"), ("--bootstrap", "b:1")),
+        (
+            Connection(None, (("progress.topic", "p"), ("client.id", "c")), "b:1"),
+            ("--bootstrap", "b:1", "--config", "progress.topic=p", "--config", "client.id=c"),
+        ),
+        (Connection(None, (("bootstrap.servers", "b:2"),), "b:1"), ("--bootstrap", "b:2")),
+        (Connection("app.properties", (), "b:1"), ("--config-file", "app.properties")),
+    ],
+    ids=["the environment", "with settings", "the option", "a file"],
+)
+def test_who_reads_a_command_elsewhere_has_none_of_this_shells_variables(
+    connection: Connection, words: tuple[str, ...]
+) -> None:
+    """A page's command without its broker began with `bootstrap.servers is missing`."""
+    assert connection.words_elsewhere("nobody") == words
+
+
+def test_who_reads_a_command_elsewhere_gets_the_broker_of_a_file_that_a_variable_names(
+    tmp_path: Path,
+) -> None:
+    named = tmp_path / "app.properties"
+    named.write_text("bootstrap.servers=b:3\nclient.id=c\n", encoding="utf-8")
+    connection = Connection(str(named), (), "b:1", is_file_from_environment=True)
+    assert connection.words_elsewhere("nobody") == ("--bootstrap", "b:3")
+
+
 # -- run -------------------------------------------------------------------------------------------
 
 MODULE = """

@@ -49,7 +49,7 @@ def test_a_token_file_that_is_missing_is_told_by_its_option(tmp_path: Path) -> N
 def test_actions_are_offered_if_they_are_allowed() -> None:
     assert choice().allows == frozenset()
     connection = Connection(None, (), "b:9092")
-    with serving(choice().action_routes(connection, environment())) as server:
+    with serving(choice().action_routes(connection, environment(), ())) as server:
         assert "--allow-actions" in ask(server, "/confirm/skip/billing").text
     assert choice(acts=True).allows == {PageAction.RETRY, PageAction.SKIP, PageAction.RELEASE}
 

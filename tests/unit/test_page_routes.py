@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import pytest
 
-from assignors import TopicPartition
+from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
-from coop_consumer.core.glimpse import FailedRecord, Glimpse
+from coop_consumer.core.glimpse import FailedRecord, Glimpse, HeldPartition, RunningRecord
 from coop_consumer.core.metrics import MemberMetrics
 from coop_consumer.errors import BrokerUnreachableError, MemberSilentError
 from coop_consumer.ops.feed import GroupFeed, Listing
@@ -29,9 +29,11 @@ from coop_consumer.ops.page.picture import ROWS_SHOWN
 from coop_consumer.ops.page.routes import page_routes
 from coop_consumer.ops.server import OpsServer
 from coop_consumer.status.errors import GroupMissingError
+from coop_consumer.status.load import GroupLoad
 from coop_consumer.status.model import GroupStatus
+from coop_consumer.status.remaining import Remaining
 from tests.unit.full_metrics import full_metrics
-from tests.unit.page_values import HOSTILE, OPTIONS, advice, group, troubled
+from tests.unit.page_values import HOSTILE, NOW_MS, OPTIONS, advice, group, record, troubled
 
 WAIT_S = 20.0
 PAGE_BYTES_MAX = 150_000
@@ -120,6 +122,18 @@ def text_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
 
 
+def table_in(html: str, title: str) -> list[dict[str, str]]:
+    """The rows of the table below a heading: the text of each cell, by that of its column."""
+    _, _, rest = html.partition(f'id="{title}-title"')
+    body = rest.partition("<table")[2].partition("</table>")[0]
+    head, *rows = re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)
+    columns, *lines = (
+        [text_of(cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+        for row in (head, *rows)
+    )
+    return [dict(zip(columns, line, strict=True)) for line in lines]
+
+
 def test_a_groups_page_says_first_what_needs_a_person_and_escapes_all_of_it() -> None:
     with serving(page_routes(Feeds(troubled()), options=OPTIONS)) as server:
         answer, html = get(server, "/group/billing")
@@ -159,6 +173,109 @@ def test_the_page_of_12_members_and_50_partitions_is_light() -> None:
         for name in ("page.css", "page.js", "icon.svg"):
             weight += len(get(server, f"/static/{name}")[1].encode())
     assert weight <= PAGE_BYTES_MAX
+
+
+class Known(Feeds):
+    """A group whose rates are known, too: two looks at its partitions, ten seconds apart."""
+
+    def __init__(self, status: GroupStatus) -> None:
+        first = status.partitions[0]
+        before = replace(
+            first, end=first.end - 100, remaining=Remaining(first_left(status) + 200, 0)
+        )
+        partitions = (before, *status.partitions[1:])
+        super().__init__(replace(status, at_ms=NOW_MS - 10_000, partitions=partitions))
+        self.look(status)
+
+
+def first_left(status: GroupStatus) -> int:
+    return status.partitions[0].remaining.records
+
+
+def test_each_table_of_a_groups_page_has_its_figures_below_their_names() -> None:
+    status = troubled()
+    with serving(page_routes(Known(status), options=OPTIONS)) as server:
+        html = get(server, "/group/billing")[1]
+    text = text_of(html)
+    assert table_in(html, "partitions")[0] == {
+        "partition": "orders-0",
+        "left": "~1,200",
+        "lag": "9,957",
+        "done/s": "30",
+        "arrive/s": "10",
+        "outlook": "done in about 1 min",
+        "stable": "43",
+        "end": "10,000",
+        "gap ranges": "1",
+        "epoch": "2",
+    }
+    members = table_in(html, "members")
+    assert members[1] == {
+        "member": "B m-01",
+        "host": "host-1",
+        "state": "waits for ranges",
+        "busy": "45%",
+        "done/s": "211",
+        "handler p50": "3.9 ms",
+        "p99": "48 ms",
+        "memory": "70 MB",
+        "workers": "16",
+        "ranges": "1",
+        "of all keys": "17%",
+    }
+    assert [it["member"] for it in members] == ["A m-00 lead", "B m-01", "C m-02", "D m-03"]
+    assert table_in(html, "running") == [
+        {
+            "record": "orders-1@9000",
+            "key": "N3CXAA",
+            "at": "A",
+            "what it does": "its handler runs for 6 min 40 s",
+            "produced": "2 h 5 min ago",
+        },
+        {
+            "record": "orders-0@43",
+            "key": "&lt;img src=x onerror=alert(1)&gt;",
+            "at": "A",
+            "what it does": "parked after 5 attempts",
+            "produced": "2 h 5 min ago",
+        },
+    ]
+    assert table_in(html, "keys") == [
+        {
+            "key": "N14228",
+            "partition": "orders-0",
+            "of its partition's work": "61 % one worker at most",
+            "at": "A",
+        },
+        {
+            "key": "the key of hash 9",
+            "partition": "orders-0",
+            "of its partition's work": "12 %",
+            "at": "A",
+        },
+    ]
+    assert "Members wanted 6 wanted, 4 there. Useful at most: 8." in text
+    assert "1,200 left at 210/s: 6 members coop-consumer scale billing --bootstrap" in text
+    for what in ("topic orders: accept.range.fetch", "group billing: accept.individual.commit"):
+        name, _, policy = what.partition(": ")
+        kind, _, name = name.partition(" ")
+        assert f"{what}=false, so its partitions are not shared. To allow it" in text
+        assert f"coop-consumer policy set {policy}=true --{kind} {name} --bootstrap" in text
+
+
+def test_what_members_do_not_report_is_not_made_up() -> None:
+    bare = replace(group(1, 1), load=GroupLoad())
+    [first] = bare.partitions
+    untimed = replace(first, holder=record(9_000, timestamp_ms=-1))
+    with serving(page_routes(Feeds(replace(bare, partitions=(untimed,))))) as server:
+        html = get(server, "/group/billing")[1]
+    [member] = table_in(html, "members")
+    assert (member["busy"], member["done/s"], member["handler"]) == ("?", "?", "?")
+    assert "p99" not in member
+    assert "memory" not in member
+    [running] = table_in(html, "running")
+    assert running["produced"] == "?"
+    assert 'id="keys-title"' not in html
 
 
 @pytest.mark.parametrize(("more", "told"), [(1, "1 more partition"), (2, "2 more partitions")])
@@ -331,6 +448,67 @@ def test_a_members_page_has_its_figures_and_where_its_handlers_are() -> None:
     assert gone.status == 404
     assert wrong == [404, 404, 404]
     assert asked == [(TopicPartition("orders", 3), 43), (TopicPartition("orders", 3), 44)]
+
+
+def test_each_table_of_a_members_page_has_its_figures_below_their_names() -> None:
+    orders = TopicPartition("orders", 3)
+    glimpse = Glimpse(
+        at_ms=90_000,
+        held=(
+            HeldPartition(orders, WHOLE.parts(2)[:1], 7, 900, 40, is_paused=True, is_walled=False),
+        ),
+        running=(RunningRecord(orders, 43, b"N14228", 1, 60_000, 2, is_given_up=False),),
+        running_count=1,
+    )
+    inside = MemberInside(CONFIG, full_metrics, lambda: BEGUN, lambda: glimpse, lambda *_: "")
+    with serving(member_routes(inside)) as server:
+        html = get(server, "/")[1]
+    text = text_of(html)
+    assert table_in(html, "running") == [
+        {
+            "record": "orders-3@43",
+            "key": "key N14228",
+            "for": "30 s",
+            "attempt": "2",
+            "its stack": "stack of orders-3@43",
+        }
+    ]
+    assert table_in(html, "held") == [
+        {
+            "partition": "orders-3 paused",
+            "where in the hash space": "",
+            "of its keys": "50%",
+            "stable": "7",
+            "end": "900",
+            "in lanes": "40",
+        }
+    ]
+    assert table_in(html, "topics") == [
+        {
+            "topic": "orders",
+            "fetched": "100",
+            "done": "90",
+            "failed": "6",
+            "skipped": "1",
+            "dead letters": "1",
+            "handler p50": "3.0 ms",
+            "p99": "5.0 ms",
+            "age p99": "5.0 s",
+        }
+    ]
+    assert "Busy workers 2 of 4 1 record runs" in text
+    assert "commits 4" in text
+    assert "ranges begun by force 1" in text
+    assert "transactions committed 3" in text
+
+
+@pytest.mark.parametrize("name", ["a/b c", "ä", "esc\x1b[31m"])
+def test_a_members_page_leads_to_its_group_whatever_that_is_called(name: str) -> None:
+    health = replace(BEGUN, group=name)
+    inside = MemberInside(CONFIG, full_metrics, lambda: health, Glimpse, lambda *_: "")
+    with serving(member_routes(inside)) as server:
+        html = get(server, "/")[1]
+    assert set(re.findall(r'href="(/group/[^"]*)"', html)) == {f"/group/{quote(name, safe='')}"}
 
 
 def test_commands_of_a_members_page_find_its_group() -> None:

@@ -25,7 +25,7 @@ from coop_consumer.ops.speed import Rate
 from coop_consumer.plain_text import command, counted
 from coop_consumer.status.model import SETTLED
 from coop_consumer.status.standing import RecordState
-from coop_consumer.status.words import handler_time, percent, short, span, standing
+from coop_consumer.status.words import ago, handler_time, percent, short, span, standing
 
 if TYPE_CHECKING:
     from coop_consumer.ops.feed import FeedState, HistoryLine
@@ -478,7 +478,7 @@ def _running_line(place: str, record: RecordStatus, at_ms: int, letters: Letters
         look=letters.look(member),
         hatch=letters.hatch(member),
         told=standing(record, at_ms, letters.letter),
-        age=span(at_ms - record.timestamp_ms) if record.timestamp_ms >= 0 else _UNKNOWN,
+        age=ago(at_ms - record.timestamp_ms) if record.timestamp_ms >= 0 else _UNKNOWN,
     )
 
 
