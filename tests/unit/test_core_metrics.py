@@ -238,6 +238,55 @@ def test_the_fetch_is_held_by_a_bound_that_has_a_name() -> None:
     assert figures(member).fetch_held_s == held_s
 
 
+def test_a_handler_that_runs_for_too_long_is_counted_once_and_its_key_as_long_as_it_runs() -> None:
+    member = worker(max_processing_ms=1_000)
+    member.produce(b"a", b"a", b"b")
+    member.start()
+    member.finish(2)
+    for _ in range(20):
+        member.after(100)
+    assert (topic(member).expired, figures(member).keys_overdue) == (1, 1)
+    member.finish(0)
+    member.finish_all()
+    member.after(100)
+    assert (topic(member).expired, figures(member).keys_overdue) == (1, 0)
+
+
+def test_a_wall_of_gap_ranges_is_counted_while_it_stands() -> None:
+    member = worker(max_num_ranges_held=10, max_num_ranges_to_commit=5, max_attempts=1)
+    member.produce(b"stuck", b"too", b"as well")
+    for offset in member.start():
+        member.fail(offset)
+    assert figures(member).walled == 0
+    member.produce(*[b"stuck", b"too", b"as well"] * 3)
+    assert figures(member).walled == 1
+
+
+def test_what_lanes_hold_is_counted_in_bytes_and_workers_as_they_are() -> None:
+    member = worker()
+    assert figures(member).lane_bytes == 0
+    member.produce(b"a")
+    one = figures(member).lane_bytes
+    member.produce(b"b")
+    assert figures(member).lane_bytes == member.core.state.bytes_held() == 2 * one > 0
+    member.core.lanes.work.workers = 7
+    assert figures(member).workers == 7
+    member.finish_all()
+    member.after(1)
+    assert figures(member).lane_bytes == 0
+
+
+def test_what_waits_for_others_is_told_as_of_now() -> None:
+    member = worker()
+    counters = member.core.state.counters
+    counters.outputs_waiting, counters.output_bytes_waiting = 3, 4
+    counters.input_undecided_since_ms = member.now_ms - 5_000
+    counters.log_undecided_since_ms = member.now_ms - 6_000
+    found = figures(member)
+    assert (found.outputs_waiting, found.output_bytes_waiting) == (3, 4)
+    assert (found.undecided_input_s, found.undecided_log_s) == (5.0, 6.0)
+
+
 def test_handlers_are_counted_by_topic_with_the_mean_of_their_chunk() -> None:
     member = worker()
     member.core.lanes.work.spent.append((0.2, 10, "t"))

@@ -139,6 +139,14 @@ def test_every_row_has_a_sample_and_every_sample_a_row() -> None:
         assert len(labels) + 1 == len(TABLE[f"coop_group_{name}"].labels)
 
 
+def test_a_look_says_how_long_it_took_how_old_it_is_and_what_it_could_not_read() -> None:
+    found = samples()
+
+    assert (found["up",], found["look_seconds",], found["look_age_seconds",]) == (1, 0.2, 3.0)
+    assert found["log_unreadable", "corrupt value"] == 2
+    assert (found["wanted_members",], found["useful_members",]) == (6, 9)
+
+
 def test_a_partition_says_where_it_stands() -> None:
     found = samples()
     place = ("orders", "0")
