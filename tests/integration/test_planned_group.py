@@ -20,7 +20,16 @@ from coop_consumer.status.errors import (
     PartitionMissingError,
     PlanOutdatedError,
 )
-from offsets import OffsetRange
+from offsets import (
+    HeavyKey,
+    LoadKey,
+    LoadRecord,
+    OffsetRange,
+    PartitionLoad,
+    encode_key,
+    encode_value,
+)
+from tests.support import stock
 from tests.support.brokers import MakeTopic
 from tests.support.job import Job
 from tests.support.pools import refuse
@@ -223,11 +232,28 @@ def test_samples_measure_keys_and_values(job: MakeJob) -> None:
 
 
 def test_what_members_have_reported_of_hashes_counts_before_samples(job: MakeJob) -> None:
+    """A member that was killed has left its last report."""
     orders = job()
+    orders.produce(["four"])
+    orders.run_to_end()
     orders.produce(["four"] * 1_000)
-    told = replace(look(orders), heavy={7: 0.5})
+    topic_id = stock.topic_id(orders.admin, orders.topic)
+    report = LoadRecord(
+        incarnation=1,
+        at_ms=1,
+        workers=1,
+        busy=900,
+        handler_us=1_000,
+        finished=5,
+        partitions=(PartitionLoad(topic_id, 0, 10**9, 5),),
+        heavy=(HeavyKey(topic_id, 0, 7, 500, None),),
+    )
+    place = orders.log.number_of(orders.topic, 0)
+    orders.log.write(place, encode_key(LoadKey(orders.group, "gone")), encode_value(report))
+    pending = look(orders)
+    assert pending.heavy == {7: 0.5}
     with PlannedGroup(Config.from_dict(orders.settings)) as group:
-        assert group.measure([told])[told.tp] == Measured(4 + 5, {7: 0.5})
+        assert group.measure([pending])[pending.tp] == Measured(4 + 5, {7: 0.5})
 
 
 @pytest.mark.parametrize(

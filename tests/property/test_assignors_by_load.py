@@ -27,10 +27,11 @@ from assignors import (
     intersect,
     union,
 )
+from assignors.assignment import Roster
 from assignors.claims import LINE, Piece
 from assignors.lines import Claimant, divide
 from assignors.load import BINS, decode_load, eighths, encode_load, level_of, value_of
-from assignors.merged_load import LineLoad
+from assignors.merged_load import LineLoad, merged_load
 from assignors.scale import in_units, scale_of
 from tests.support.weighing import Weighing
 
@@ -163,6 +164,31 @@ def test_loads_of_nothing_are_no_loads(assignor, members, partitions):
     assert assignor.assign(partitions=partitions, members=nothing) == assignor.assign(
         partitions=partitions, members=bare
     )
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([2, 3, 4, 5, 8, 12, 40]), st.integers(0, 10**6), st.integers(0, 39))
+def test_whatever_a_liar_says_the_others_are_due_ten_percent_more_or_less_at_most(count, seed, at):
+    """What they are due is counted in load. Where in its ranges that lies only a holder knows."""
+    members = [Member(f"M{number:02}", ("t",)) for number in range(count)]
+    plan = KeyRangeStickyAssignor().assign(partitions={"t": 1}, members=members)
+    even, t0 = ClaimLoad((10**9,) * BINS, (), 100), TopicPartition("t", 0)
+    said = [
+        replace(it, owned=plan[it.id], loads={t0: (RangesLoad(plan[it.id][t0], even),)})
+        for it in members
+    ]
+    liar = said[at % count]
+    [own] = liar.owned[t0]
+    lie = some_load(seed)
+    inside = tuple(it._replace(key_hash=own.lo + it.key_hash % own.size) for it in lie.heavy)
+    said[at % count] = replace(liar, loads={t0: (RangesLoad((own,), lie._replace(heavy=inside)),)})
+    merged = merged_load(Roster.of({"t": 1}, said, {}, True))
+    assert merged is not None
+    line = merged.lines[t0]
+    others = sum(load for begin, _, load in line.parts if begin not in own)
+    others += sum(load for key_hash, load in line.heavy.items() if key_hash not in own)
+    honest, due = others / (count - 1), merged.total / count
+    assert 0.9 <= due / honest <= 1.1000001
 
 
 # ---- true loads ----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 from coop_consumer.kafka.topics import Topics
+from offsets import LoadRecord
 from streams_adapter import cluster, launch, launch_workers
 from streams_adapter.control import Desk
 from streams_adapter.task import LaunchOrder, run_task
@@ -32,7 +33,15 @@ from tests.support.brokers import MakeTopic
 from tests.support.counting import counts, written
 from tests.support.job import Job
 from tests.support.journal import WAIT_S, lost, out_of_order, repeated
-from tests.support.noting import Noting, NotingAndSending, Refusing, Tallying, jvm_of, noted
+from tests.support.noting import (
+    Noting,
+    NotingAndSending,
+    Refusing,
+    ReportingOften,
+    Tallying,
+    jvm_of,
+    noted,
+)
 from tests.support.sending import places_of
 from tests.support.stock import eventually, keys_of
 
@@ -94,6 +103,48 @@ def test_all_tasks_hold_ranges_at_once_until_stop_drains_them(
     assert lost(noted(tmp_path), set(places)) == set()
     orders.wait_for_lag(0)
     orders.wait_until_empty()
+
+
+def test_tasks_report_their_load_like_any_member_until_they_leave(
+    spark: SparkSession, job: MakeJob, tmp_path: Path
+) -> None:
+    orders, keys = job(1), keys_of(400, 400)
+
+    def told() -> dict[str, LoadRecord]:
+        found = orders.log.store(orders.log.number_of(orders.topic, 0)).loads
+        return {name: record for name, (_, record) in found.items()}
+
+    def told_at_work() -> dict[str, LoadRecord]:
+        orders.produce(keys)  # so that no task has nothing to do
+        return told()
+
+    def tell_of_all(found: dict[str, LoadRecord]) -> bool:
+        """Whether all are at work, and what they say they have is the partition."""
+        costs = [
+            part.weight / (record.handler_us * 10**6)
+            for record in found.values()
+            for part in record.partitions
+            if record.handler_us
+        ]
+        is_at_work = all(it.busy and it.finished for it in found.values())
+        return len(costs) == 4 and is_at_work and 0.9 < sum(costs) < 1.1
+
+    with launch_workers(
+        spark,
+        ReportingOften(tmp_path, 0.01),
+        orders.settings,
+        [orders.topic],
+        tasks=4,
+        threads_per_task=2,
+    ) as launch:
+        orders.produce(keys)
+        eventually(lambda: noted(tmp_path))  # from then on there is a progress topic
+        found = eventually(told_at_work, tell_of_all)
+        assert found.keys() == {f"{launch.name}-{number}" for number in range(4)}
+        for record in found.values():
+            assert (record.workers, record.capacity) == (2, 2)
+            assert record.handler_us >= 10_000
+    eventually(told, lambda found: not found)
 
 
 def test_a_connection_that_breaks_costs_no_member(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coop_consumer import Context, Record, Worker
+from coop_consumer.core import loads
 from tests.support.journal import Row
 
 
@@ -55,6 +56,18 @@ class NotingAndSending(Noting):
         super().process(record)
         place = f"{record.partition}/{record.offset}"
         self.context.send(record, self.topic, record.key, place)
+
+
+class ReportingOften(Noting):
+    """Its member reports its load each second. An executor's Python may serve other tasks later."""
+
+    def setup(self, context: Context) -> None:
+        super().setup(context)
+        self.usual = loads.REPORT_MS, loads.LOOK_MS
+        loads.REPORT_MS, loads.LOOK_MS = 1_000, 500
+
+    def teardown(self) -> None:
+        loads.REPORT_MS, loads.LOOK_MS = self.usual
 
 
 class NotingWriter:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from assignors import WHOLE, Wait, decode_subscription
+from assignors import WHOLE, Wait, decode_subscription, key_hash
 from coop_consumer.core import actions
 from coop_consumer.core.lane import Entry
 from coop_consumer.core.lanes import READY_ONE_BY_ONE
 from coop_consumer.core.record import HEADER_BYTES, RECORD_BYTES
+from coop_consumer.log_events import LogEvent
 from offsets import DecisionKey, DecisionRecord, encode_key, encode_value
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import GROUP, T0, TOPIC_ID, TableMember
@@ -225,6 +226,20 @@ def test_at_the_wall_a_partition_is_fetched_no_further_and_goes_on_when_its_hold
     assert member.finish_all() == [12]
     member.after(1_000)
     assert [tenure.record.walled for tenure in member.store.tenures()] == [0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [("text", " (stuck) "), ("hash", f" (hash {key_hash(b'stuck')}) "), ("none", " ")],
+)
+def test_the_wall_names_its_busiest_key_as_log_keys_allows(keys: str, expected: str) -> None:
+    member = TableMember(max_num_ranges_held=10, max_num_ranges_to_commit=5, log_keys=keys)
+    member.assign(WHOLE)
+    member.produce(*[b"stuck"] * 4, *(b"k%d" % n for n in range(8)))
+    [wall] = [it for it in member.told(actions.LogLine) if it.event is LogEvent.FETCH_WALLED]
+    assert wall.text.endswith(f" One key{expected}has 4 of them, 33 %, from t-0@0 on.")
+    named = {"text": "stuck", "hash": f"hash {key_hash(b'stuck')}"}
+    assert wall.facts["key"] == named.get(keys)
 
 
 def walls(member: TableMember) -> list[str]:

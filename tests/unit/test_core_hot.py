@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors import WHOLE, KeyRange, Wait, key_hash, subtract
-from coop_consumer.core import actions, beginning
-from coop_consumer.core.actions import APART, APART_MAX, MAIN
+from coop_consumer.core import actions, beginning, hot
+from coop_consumer.core.actions import APART, MAIN
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember, keys_in
 
@@ -68,6 +68,18 @@ def test_a_hash_that_has_most_of_what_waits_is_fetched_by_itself_and_the_others_
     member.fetch()
     member.after(1_000)
     assert member.store.progress().stable == 90
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [("text", " (hot), "), ("hash", f" (hash {key_hash(HOT)}), "), ("none", ", ")],
+)
+def test_it_is_named_as_log_keys_allows(keys: str, expected: str) -> None:
+    member = member_of(log_keys=keys)
+    produce(member, *[HOT] * 50, *(b"k%d" % n for n in range(20)))
+    [line] = [it for it in member.told(actions.LogLine) if "by itself" in it.text]
+    assert f"are of one key{expected}the first of them t-0@0" in line.text
+    assert line.facts["key"] == {"text": "hot", "hash": f"hash {key_hash(HOT)}"}.get(keys)
 
 
 def test_what_is_forgotten_does_not_count_as_done() -> None:
@@ -169,14 +181,25 @@ def test_a_member_that_has_this_key_alone_gains_nothing() -> None:
     assert starts(member) == []
 
 
-def test_so_many_keys_may_be_hot_and_no_more() -> None:
+def test_four_keys_may_be_hot_and_no_more() -> None:
     member = member_of()
-    member.core.state.partitions[T0].hot = set(range(APART_MAX))
+    member.core.state.partitions[T0].hot = set(range(4))
     produce(member, *[HOT] * 80)
     assert starts(member) == []
     member.core.state.partitions[T0].hot.pop()
     produce(member, *[HOT] * 5)
     assert starts(member) == [(0, APART)]
+
+
+def test_a_partition_of_many_tenures_gets_no_more_by_hot_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hash stays in its tenure when it is hot no more, and each join lists all of them."""
+    assert hot._TENURES_MAX == 32
+    monkeypatch.setattr(hot, "_TENURES_MAX", 1)
+    member = member_of()
+    produce(member, *[HOT] * 80)
+    assert starts(member) == []
 
 
 @pytest.mark.parametrize("ordering", ["partition", "none"])

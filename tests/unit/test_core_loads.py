@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from assignors import WHOLE, KeyRange, decode_subscription, key_hash
+from assignors import WHOLE, KeyRange, TopicPartition, decode_subscription, key_hash
 from coop_consumer.config import LogKeys
 from coop_consumer.core import actions, events, loads
 from coop_consumer.core.busy_keys import AGAIN_MS, WINDOW_MS, BusyKeys
@@ -199,6 +201,23 @@ class TestTheRecord:
             lead.after(1_000)
         assert "m1" not in store(lead).loads
 
+    def test_it_lies_where_the_lead_of_split_partitions_reads(self) -> None:
+        """Nobody follows the log of a partition that is one member's."""
+
+        def held(name: str, *ranges: KeyRange) -> SimpleNamespace:
+            tenure = SimpleNamespace(begun=True, ranges=ranges)
+            return SimpleNamespace(tenures=[tenure], view=name, assigned=ranges)
+
+        whole, split = held("of t-0", WHOLE), held("of t-1", LOW)
+        partitions = {T0: whole, TopicPartition("t", 1): split}
+        it: Any = SimpleNamespace(partitions=partitions)
+        told: Any = loads.Loads(it, it)
+        assert told._place() == "of t-1"
+        told._view = whole.view
+        assert told._place() == "of t-0", "it stays where it is, as long as that is ours"
+        del partitions[T0], partitions[TopicPartition("t", 1)]
+        assert told._place() is None
+
     def test_a_record_that_was_not_taken_is_sent_with_the_next_report(self) -> None:
         member = member_at_work(seconds=29)
         member.kept_back = {actions.Append}
@@ -352,6 +371,34 @@ class TestBusyKeys:
         for _ in range(100):
             member.after(250)
         assert lines(member, "one key") == []
+
+    def test_a_record_that_takes_long_is_not_named_if_nothing_waits_behind_it(self) -> None:
+        member = self.hot()
+        last = len(member.messages) - 1
+        while (HOT, last) not in member.running:
+            member.finish(min(offset for _, offset in member.running))
+        self.watch(member, 2 * WINDOW_MS / 1_000)
+        assert lines(member, "one key") == []
+
+    def test_a_member_that_hardly_looks_names_none(self) -> None:
+        """Its thread may be held up: of ten looks chance makes a busy key."""
+        member = self.hot()
+        for _ in range(30):
+            member.after(1_000)
+        assert lines(member, "one key") == []
+        self.watch(member, WINDOW_MS / 1_000 + 1)
+        assert len(lines(member, "one key")) == 1
+
+    def test_of_a_share_it_says_that_it_is_one(self) -> None:
+        hot, other = keys_in(LOW, 2)
+        member = member_at_work(LOW, keys=[hot, other], seconds=12)
+        member.core.lanes.work.workers = 16
+        member.produce(*[hot] * 6)
+        member.start()
+        for _ in range(50):
+            member.after(250)
+        (line,) = lines(member, "one key")
+        assert " % of the work that this member has of it and runs on one worker; " in line
 
     @pytest.mark.parametrize(("every", "times"), [(6, 1), (4, 0), (3, 0)])
     def test_it_may_wait_for_its_turn_now_and_then(

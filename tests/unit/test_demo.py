@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +12,7 @@ from heapq import heappop, heappush
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+from rich.console import Console
 
 from coop_consumer.demo import DemoOptions, DemoResult, flights
 from coop_consumer.demo.aircraft import Leg, legs_in_one_thread, next_leg
@@ -18,7 +21,7 @@ from coop_consumer.demo.flights import FLIGHTS, Flight, FlightsMissingError, rea
 from coop_consumer.demo.makespan import HandledRecords
 from coop_consumer.demo.pace import Pace
 from coop_consumer.demo.report import ChildReport, ChildRole, MemberTask
-from coop_consumer.demo.skew import KEYS, SkewResult, keyed
+from coop_consumer.demo.skew import KEYS, SkewResult, _hot_keys_told, keyed
 from coop_consumer.demo.skew_round import RoundResult, SkewSizes
 from coop_consumer.demo.topics import FlightTopics
 from coop_consumer.errors import ConfigError
@@ -316,6 +319,21 @@ def test_the_demo_of_skew_ends_with_the_ratios_of_both_groups() -> None:
     assert result.ok
     lost = replace(fine, verdict=Verdict(1, 0, 0))
     assert not SkewResult({"carrier": {"even": lost}}).ok
+
+
+def test_the_demo_of_skew_shows_the_first_line_about_a_hot_key_of_each_group() -> None:
+    page, log = io.StringIO(), logging.getLogger("coop_consumer.member.member")
+    busy = "t-0: one key (UA) is 17 % of the work and runs on one worker"
+    with _hot_keys_told(Console(file=page, width=200)):
+        for group in ("even", "by_load"):
+            for member in ("a", "b"):
+                log.warning("group %s, member %s: %s", group, member, "joins again")
+                log.warning("group %s, member %s: %s", group, member, busy)
+    log.warning("group %s, member %s: %s", "later", "a", busy)
+    assert page.getvalue().splitlines() == [
+        f"  log: group even, member a: {busy}",
+        f"  log: group by_load, member a: {busy}",
+    ]
 
 
 @pytest.mark.parametrize(

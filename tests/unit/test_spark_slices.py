@@ -185,6 +185,17 @@ def test_the_largest_slice_comes_first_and_numbers_follow() -> None:
     ]
 
 
+def test_a_heavy_key_of_the_samples_is_a_slice_with_little_beside_it() -> None:
+    heavy = {HIGH.lo: 0.6}
+    sizes = {ORDERS: Measured(10.0, heavy)}
+    slices = sliced(CONFIG, [left(PartitionProgress())], sizes, ranges=None, wanted=10)
+    first, *others = slices
+    assert HIGH.lo in first.key_range
+    assert 600 <= first.bytes < 800
+    assert [piece.bytes for piece in others] == pytest.approx([100] * 4, abs=5)
+    assert union(piece.key_range for piece in slices) == (WHOLE,)
+
+
 def test_what_must_not_be_shared_is_one_slice() -> None:
     whole = Pending(
         ORDERS, TOPIC_ID, 1, 0, (RangeProgress(WHOLE, 0),), HUNDRED, whole_because="policy"
