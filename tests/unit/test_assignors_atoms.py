@@ -31,7 +31,7 @@ def test_the_largest_comes_first_and_what_does_not_fit_goes_where_most_room_is()
 
 
 def test_the_only_heavy_hash_of_a_member_stays_even_if_it_is_more_than_its_due() -> None:
-    assert dealt((150, 1, 0), dues=[100, 100]) == {1: 0}
+    assert dealt((150, 1, 0), dues=[100, 120]) == {1: 0}
 
 
 def test_a_hash_of_nobody_goes_where_most_room_is() -> None:

@@ -108,6 +108,13 @@ def test_one_plan_by_load_evens_out_what_can_be_cut(skew: float, count: int) -> 
     assert min(excess(weighing, plan) for plan in plans[1:4]) <= 1.09
 
 
+@pytest.mark.parametrize("count", [6, 48])
+def test_where_keys_are_uniform_no_plan_by_load_is_worse_than_the_even_one(count: int) -> None:
+    weighing = zipf(4_000, 0.0, 3)
+    even, *by_load = (excess(weighing, plan) for plan in planned(weighing, group(count), 3))
+    assert max(by_load) <= even
+
+
 def test_members_of_one_worker_do_what_arrives_though_keys_are_skewed() -> None:
     """At 0.8 of what all can do. Even ranges give some members more than they can do: 0.93."""
     weighing, offered = zipf(4_000, 1.0, 3), 0.8
