@@ -7,6 +7,7 @@ import pytest
 from assignors import WHOLE, KeyRange, Wait, key_hash, subtract
 from coop_consumer.core import actions, beginning, hot
 from coop_consumer.core.actions import APART, MAIN
+from coop_consumer.core.state import MemberState
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember, keys_in
 
@@ -188,6 +189,18 @@ def test_four_keys_may_be_hot_and_no_more() -> None:
     assert starts(member) == []
     member.core.state.partitions[T0].hot.pop()
     produce(member, *[HOT] * 5)
+    assert starts(member) == [(0, APART)]
+
+
+def test_a_partition_that_takes_little_of_the_room_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As if the room were full of another partition's records."""
+    monkeypatch.setattr(MemberState, "pending", lambda _: WALL)
+    member = member_of()
+    produce(member, *[HOT] * 30)
+    assert starts(member) == []
+    produce(member, *[HOT] * 10)
     assert starts(member) == [(0, APART)]
 
 
