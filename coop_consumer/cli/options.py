@@ -8,8 +8,7 @@ first of these counts: its own option, `--config`, the file, `COOP_BOOTSTRAP`. T
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
@@ -183,34 +182,10 @@ def _is_from_environment(parameter: str) -> bool:
 
 
 LOOK_AT_TOPIC = "Look at it, too."
-_WATCH = "--watch"
-
-
-class LookCommand(click.Command):
-    """Knows a number behind `--watch`: click would take one below 0 for an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse words; a number below 0 is refused as any other that nobody can wait."""
-        if (number := _below_zero(args)) is not None:
-            [watch] = [it for it in self.params if _WATCH in it.opts]
-            watch.type.convert(number, watch, ctx)
-        return super().parse_args(ctx, args)
-
-
-def _below_zero(words: Sequence[str]) -> str | None:
-    """The number that follows `--watch`, if it is below 0.
-
-    >>> _below_zero(["g", "--watch", "-1"]), _below_zero(["--watch=-.5"])
-    ('-1', '-.5')
-    >>> _below_zero(["--watch", "--json"]), _below_zero(["--watch", "2", "-1"])
-    (None, None)
-    """
-    found = re.search(rf"(?:^|\0){_WATCH}[=\0](-[0-9.][^\0]*)", "\0".join(words))
-    return found and found[1]
 
 
 def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Add what a look at a group takes, for a `LookCommand`: the group, and some options.
+    """Add what a look at a group takes: the group, `--topic`, `--json` and `--watch`.
 
     Args:
         every_s: How often it looks, unless `--watch` says that.
@@ -223,7 +198,7 @@ def look_options(every_s: float, verb: str) -> Callable[[Callable[P, R]], Callab
             "--json", "in_json", is_flag=True, help="Print JSON, documented in docs/cli.md."
         ),
         click.option(
-            _WATCH,
+            "--watch",
             type=SecondsType(0.1),
             is_flag=False,
             flag_value=every_s,

@@ -10,13 +10,7 @@ import click
 
 from coop_consumer.admin.advisor import Advisor
 from coop_consumer.admin.inspect import Inspector
-from coop_consumer.cli.options import (
-    Connection,
-    LookCommand,
-    connection_options,
-    log_option,
-    look_options,
-)
+from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
 from coop_consumer.plain_text import counted
 from coop_consumer.status.as_json import scale_as_json
@@ -26,9 +20,7 @@ from coop_consumer.status.scale import ScaleAdvice
 WATCH_S = 5.0
 
 
-@click.command(
-    cls=LookCommand, short_help="Say how many members a group wants, how many can help, and why."
-)
+@click.command(short_help="Say how many members a group wants, how many can help, and why.")
 @look_options(WATCH_S, "Say")
 @connection_options
 @log_option("warning")

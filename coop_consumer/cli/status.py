@@ -11,13 +11,7 @@ import click
 from rich.live import Live
 
 from coop_consumer.admin.inspect import Inspector
-from coop_consumer.cli.options import (
-    Connection,
-    LookCommand,
-    connection_options,
-    log_option,
-    look_options,
-)
+from coop_consumer.cli.options import Connection, connection_options, log_option, look_options
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.terminal import console
 from coop_consumer.status.as_json import as_json
@@ -27,9 +21,7 @@ from coop_consumer.status.picture import Picture
 WATCH_S = 2.0
 
 
-@click.command(
-    cls=LookCommand, short_help="Show where a group stands: progress, owners, what holds it up."
-)
+@click.command(short_help="Show where a group stands: progress, owners, what holds it up.")
 @look_options(WATCH_S, "Show")
 @connection_options
 @log_option("warning")

@@ -196,22 +196,6 @@ def test_a_time_that_nobody_can_wait_is_refused_before_anything_is_asked(
     assert told.stderr.endswith(" to 86400 (seconds)\n")
 
 
-@pytest.mark.parametrize("command", ["status", "scale"])
-@pytest.mark.parametrize("seconds", ["-1", "-.5"])
-def test_a_time_below_0_is_one_that_nobody_can_wait_and_no_option(
-    command: str, seconds: str
-) -> None:
-    told = invoke(command, "g", "--watch", seconds)
-    assert told.exit_code == ExitCode.USAGE
-    assert f"'--watch': {seconds} is no time to wait; write 0.1 to 86400 (seconds)" in told.stderr
-
-
-def test_an_option_behind_watch_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = invoke("status", "g", "--watch", "-t", "no topic")
-    assert told.exit_code == ExitCode.USAGE
-    assert "'--topic' / '-t'" in told.stderr
-
-
 @pytest.mark.parametrize(("seconds", "problem"), [(9, "below 10"), (86_401, "above 86400")])
 def test_a_target_out_of_its_bounds_is_told_with_a_reason_for_that_bound(
     seconds: int, problem: str
