@@ -150,6 +150,13 @@ def test_a_key_of_most_of_the_work_counts_as_one_worker() -> None:
     )
 
 
+def test_keys_whose_parts_are_more_than_the_whole_have_a_worker_each_nevertheless() -> None:
+    """While ranges move, members report of different moments."""
+    one, other = hot(700), replace(hot(700), key_hash=8)
+    said = load(report(heavy=(one,)), report(heavy=(other,)))
+    assert asked(orders(0, 3_000.0), said).busy_workers == pytest.approx(2.0)
+
+
 def test_where_more_members_would_help_other_work_the_reason_does_not_deny_it() -> None:
     heavy = replace(report(), heavy=(hot(1_000),), finished=200)
     needs = [orders(arrivals=2_000.0), PartitionNeed(OTHERS, 0, 2_000.0)]
