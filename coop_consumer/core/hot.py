@@ -36,6 +36,8 @@ _NEAR = 0.7
 _RECOUNT_SHARE = 0.05
 """They are counted again once so much of the bound has come or gone."""
 
+_TELL_AGAIN_MS = 60_000
+"""A line a minute of one hash."""
 _TENURES_MAX = 32
 """A hash stays in its tenure when it is hot no more, and a JoinGroup lists each."""
 
@@ -74,6 +76,7 @@ class HotHashes:
     handover: Handover
     streams: Streams
     _counted: dict[TopicPartition, int] = field(default_factory=dict)  # at the last count
+    _told_ms: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)  # of each hash
 
     def look(self) -> None:
         """Hold or resume their streams, and look for another one if a bound is near."""
@@ -114,19 +117,29 @@ class HotHashes:
         tenure = next((it for it in tenures if any(key_hash in r for r in it.ranges)), None)
         if tenure is not None and self._may_move(partition, tenure, key_hash):  # else it drains
             self._counted[partition.tp] = 0
-            place, record = first_of(self.state, tenure, key_hash)
-            about = self.state.config.log_keys, record._key if record else None, key_hash
-            key = named(*about, known=record is not None)
-            self.state.report(
-                Level.WARNING,
-                LogEvent.KEY_HOT,
-                f"{partition.tp}: {count} of {waiting} records that wait are of one key{key}, the "
-                f"first of them {place}. One worker runs it, so it is fetched by itself from now "
-                "on, at its pace; the other keys go on.",
-                tp=partition.tp,
-                key=shown(*about, known=record is not None),
-            )
+            self._tell(tenure, key_hash, f"{count} of {waiting}")
             self.handover.move_apart(partition, tenure, key_hash)
+
+    def _tell(self, tenure: Tenure, key_hash: int, share: str) -> None:
+        """Log a move. A key that catches up, and is hot again, moves many times."""
+        state, tp = self.state, tenure.tp
+        since_ms = state.now_ms - _TELL_AGAIN_MS
+        self._told_ms = {which: at for which, at in self._told_ms.items() if at > since_ms}
+        if (tp, key_hash) in self._told_ms:
+            return
+        self._told_ms[tp, key_hash] = state.now_ms
+        place, record = first_of(state, tenure, key_hash)
+        about = state.config.log_keys, record._key if record else None, key_hash
+        key = named(*about, known=record is not None)
+        state.report(
+            Level.WARNING,
+            LogEvent.KEY_HOT,
+            f"{tp}: {share} records that wait are of one key{key}, the first of them {place}. One "
+            "worker runs it, so it is fetched by itself from now on, at its pace; the other keys "
+            "go on.",
+            tp=tp,
+            key=shown(*about, known=record is not None),
+        )
 
     def _may_move(self, partition: Partition, tenure: Tenure, key_hash: int) -> bool:
         """Whether the hash can have a stream of its own, and somebody gains by it."""

@@ -158,6 +158,22 @@ def test_a_key_that_is_hot_again_gets_a_stream_again() -> None:
     assert [offset for offset, _ in starts(member)] == [0, 71, 142]
 
 
+def test_a_key_that_is_hot_again_and_again_is_told_once_a_minute() -> None:
+    member, since_ms, told = member_of(), 0, []
+    for number in range(30):
+        produce(member, *[HOT] * 70, b"other")
+        member.fetch()
+        member.finish_all()
+        member.after(1_000)
+        if number == 0:
+            since_ms = member.now_ms
+        told.append((member.now_ms - since_ms, len(lines(member))))
+    assert len(starts(member)) == 30
+    assert told[-1][0] > 60_000, "it has gone on for longer than a minute"
+    assert [count for ms, count in told if ms < 55_000] == [1] * sum(ms < 55_000 for ms, _ in told)
+    assert told[-1][1] == 1 + told[-1][0] // 60_000
+
+
 def test_where_no_key_has_most_of_what_waits_it_is_a_matter_of_workers() -> None:
     member = member_of()
     produce(member, *[HOT, b"other"] * 45)
