@@ -121,7 +121,7 @@ class OnceScene(Scene):
         asked = {"group.id": "asker", "isolation.level": level}
         asker = Consumer({**self.arena.quiet_client, **asked})
         try:
-            return int(asker.get_watermark_offsets(place, _ASK_S)[1])
+            return int(stock.patiently(lambda: asker.get_watermark_offsets(place, _ASK_S))[1])
         finally:
             asker.close()
 
