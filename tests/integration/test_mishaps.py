@@ -126,9 +126,11 @@ def test_a_process_that_is_killed_is_replaced(job: Callable[..., Job], start: St
     orders.produce(["a"])
     run = start(orders, "Prints")
     run.wait_for("done 0 in ")
+    killed = datetime.now()  # noqa: DTZ005 - as logged
     os.kill(int(run.printed.partition("done 0 in ")[2].split()[0]), signal.SIGKILL)
     run.wait_for("was killed by SIGKILL")
     run.wait_for("starting again now")
+    assert said_at(run, "starting again now") - killed < timedelta(seconds=5)
     orders.produce(["a"])
     run.wait_for("done 1 in ")
     run.interrupt()
