@@ -10,7 +10,10 @@ asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, 
     limits    what the machine allows a member
     worker    finds the class of `module:Worker`   output    any text on any terminal
     terminal  where tables and pictures go            hints     what an error says besides
-    run, status, scale, reset, decide, clean, topic, send, read, doctor, probe, broker, demo
+    places    names and places as people type them    duration  lengths of time
+    watching  what exporter and web have in common    guarding  who may ask web and `run --ops`
+    run, status, gaps, scale, exporter, web, decide, release, reset, policy, clean, topic, send,
+    read, init, doctor, groups, collect (`gc`), probe, broker, demo
 
 `run` is two processes: a small parent, and the worker process that it starts and restarts.
 

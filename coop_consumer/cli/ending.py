@@ -7,8 +7,11 @@ happens now and what to do. A traceback is shown only at `--log-level debug`.
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -18,6 +21,9 @@ from coop_consumer.errors import CoopConsumerError, exit_code_of, lacking
 from coop_consumer.log_events import LogEvent
 
 log = logging.getLogger(__name__)
+
+_BY_SIGNAL = 128
+"""Less a signal's number: the exit code of who was ended by it, as shells have it."""
 
 
 @contextmanager
@@ -30,8 +36,9 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         echo("interrupted", err=True)
         ctx.exit(exit_code_of(interrupt))
-    except BrokenPipeError:
-        raise  # the reader of our output has gone, as with `| head`: click ends quietly
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        _drop_output()
+        ctx.exit(_BY_SIGNAL + signal.SIGPIPE)
     except Exception as error:
         extra = LogEvent.COMMAND_FAILED.extra(error=error)
         log.debug("where it went wrong", exc_info=True, extra=extra)
@@ -41,6 +48,15 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
         else:
             echo(_message_of(error), err=True)
         ctx.exit(exit_code_of(error))
+
+
+def _drop_output() -> None:
+    """Let nothing more be written: else the interpreter complains, which flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # it has no number, or is closed
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _message_of(error: Exception) -> str:

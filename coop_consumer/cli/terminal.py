@@ -13,12 +13,20 @@ COLUMNS_MIN = 20
 _COLUMNS = 80
 
 
+class _Console(Console):
+    """Leaves it to `ending` to end a command whose reader has gone: `rich` ends it with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Called where `rich` has met a `BrokenPipeError`."""
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """The console of stdout or stderr.
 
     Some programs start others with `COLUMNS=0`. In so few columns `rich` shows nothing.
     """
-    made = Console(stderr=stderr)
+    made = _Console(stderr=stderr)
     if made.width < COLUMNS_MIN:
         made.width = _COLUMNS
     return made

@@ -91,3 +91,34 @@ def test_a_width_in_which_nothing_can_be_read_is_not_believed(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert console().width == width
+
+
+def test_a_command_whose_reader_has_gone_ends_quietly_as_by_the_signal() -> None:
+    """As with `| head`. Exit code 1 would say that a promise was broken."""
+    gone, output = os.pipe()
+    os.close(gone)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "coop_consumer.cli", "broker", "status", "--name", "none"],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(output)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+class Gone(io.StringIO):
+    """A stream whose reader has gone."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_table_whose_reader_has_gone_is_told_to_whoever_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        console().print("orders")
