@@ -19,6 +19,7 @@ from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import Lane, next_of, records_of
 from coop_consumer.core.ready import Holder
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -211,7 +212,8 @@ class Circuit:
         state.report(
             Level.ERROR,
             LogEvent.CIRCUIT_OPENED,
-            f"most of what runs fails alike: {alike.failed} of the last {alike.results} results "
+            f"most of what runs fails alike: {alike.failed} of the last "
+            f"{counted(alike.results, 'result')} "
             f"({failure.line}). From now on one record every {open_ms} ms is tried, and nothing "
             "else is begun until one succeeds. What fails meanwhile counts as no attempt; commits "
             "and handovers go on. Look after what the handlers depend on; circuit.share=0 turns "
@@ -296,11 +298,12 @@ class Circuit:
     def _remind(self) -> None:
         state = self._state
         since_ms = state.now_ms - state.load.held_back_since_ms
+        held = counted(len(state.lanes.queue.held_back or ()), "key is", "keys are")
         state.report(
             Level.ERROR,
             LogEvent.CIRCUIT_STAYS_OPEN,
             f"for {_seconds(since_ms)} most of what runs has failed alike, last with {self._why}; "
-            f"{len(state.lanes.queue.held_back or ())} keys are held back. One record every "
+            f"{held} held back. One record every "
             f"{state.config.circuit_open_ms} ms is tried; all go on once one succeeds.",
         )
 

@@ -19,6 +19,7 @@ from coop_consumer.errors import (
     ProgressLogLostError,
 )
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -102,7 +103,9 @@ class Closing:
         if (
             running and state.config.upgrade_from is UpgradeFrom.NONE
         ):  # plain members cannot say that they leave
-            state.rejoin(f"leaving, but {len(running)} keys still run here")
+            state.rejoin(
+                f"leaving, but {counted(len(running), 'key still runs', 'keys still run')} here"
+            )
 
     def _report_late(self) -> None:
         """Report what the end waits for. Nothing is abandoned."""
@@ -110,7 +113,7 @@ class Closing:
         self._report_at_ms = state.now_ms + max(_REPORT_MS, state.config.shutdown_timeout_ms)
         if running:
             named = ", ".join(running[:_NAMED_MAX])
-            count = f"{len(running)} running record{'' if len(running) == 1 else 's'}"
+            count = counted(len(running), "running record")
             text = f"{count}, not abandoning them: {named}"
         else:
             text = "the brokers to take what is done"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import hash_of
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from assignors import KeyRange
@@ -61,8 +62,8 @@ class Endings:
             state.report(
                 Level.INFO,
                 LogEvent.RANGE_DRAINS,
-                f"{tenure.tp}: handlers of {len(running)} keys still run, of ranges that move: "
-                + " ".join(map(str, ranges)),
+                f"{tenure.tp}: handlers of {counted(len(running), 'key')} still run, of ranges "
+                "that move: " + " ".join(map(str, ranges)),
                 tp=tenure.tp,
             )
         self._settle(partition, tenure)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.actions import Level, LogLine
 from coop_consumer.core.record import facts_of, where_of
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from coop_consumer.core.failure import Failure
@@ -76,7 +77,11 @@ class FailureLines:
             if self._room >= 1:
                 self._room -= 1
                 line, count = self._last, self._left_out
-                more = f"{count - 1} more like it were left out; " if count > 1 else ""
+                more = (
+                    f"{counted(count - 1, 'more like it was', 'more like it were')} left out; "
+                    if count > 1
+                    else ""
+                )
                 self._forget()
                 text = f"{line.text} ({more}{self._list()} lists them)"
                 self._state.actions.append(line._replace(text=text))
@@ -84,9 +89,10 @@ class FailureLines:
     def _rest(self) -> str:
         if not self._left_out:
             return ""
-        count = self._left_out
+        one, more = "line about other failures was", "lines about other failures were"
+        told = counted(self._left_out, one, more)
         self._forget()
-        return f" ({count} lines about other failures were left out; {self._list()} lists them)"
+        return f" ({told} left out; {self._list()} lists them)"
 
     def _forget(self) -> None:
         self._left_out, self._last = 0, None
@@ -182,9 +188,9 @@ class RefusedLines:
             self._state.report(
                 Level.ERROR,
                 LogEvent.DEAD_LETTER_REFUSED,
-                f"{topic}: the dead-letter topic refused records of {count} keys in the last "
-                f"{_REFUSED_MS // 1_000} s, the first at {known.first}; these keys wait, each is "
-                f"tried again {again_ms} ms later",
+                f"{topic}: the dead-letter topic refused records of {counted(count, 'key')} in the "
+                f"last {_REFUSED_MS // 1_000} s, the first at {known.first}; each of these keys "
+                f"waits, and is tried again {again_ms} ms later",
                 topic=topic,
                 error=kind.__qualname__,
             )

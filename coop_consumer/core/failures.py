@@ -22,6 +22,7 @@ from coop_consumer.core.stop import Stop
 from coop_consumer.core.tally import FailureReason, SkipReason, TopicTally, reason_of
 from coop_consumer.core.trace import TraceOutcome, tell_end, tell_failure, trace_headers
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from offsets import Attempt, StopKey, StopRecord, encode_key, encode_value
 
 if TYPE_CHECKING:
@@ -316,7 +317,8 @@ class Failures:
         return facts_of(record, self._state.config.log_keys)
 
     def _tried(self, record: Record, failure: Failure) -> str:
-        return f"{self._where(record)}: failed {record._attempt} times, last with {failure.line}"
+        tried = counted(record._attempt, "time")
+        return f"{self._where(record)}: failed {tried}, last with {failure.line}"
 
     def _report_parked(self, record: Record, failure: Failure) -> None:
         self._report(

@@ -21,6 +21,7 @@ from coop_consumer.errors import (
     VersionMismatchError,
 )
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +158,9 @@ class Orders:
         self._pause_ms = min(2 * self._pause_ms, _PAUSE_MAX_MS) if is_again else _PAUSE_MS
         self._asked_for, self._ask_again_ms = short, state.now_ms + self._pause_ms
         topic, count = next(iter(short.items()))
-        state.rejoin(f"topic {topic} has {count} partitions, and the plan {planned.get(topic, 0)}")
+        state.rejoin(
+            f"topic {topic} has {counted(count, 'partition')}, and the plan {planned.get(topic, 0)}"
+        )
 
     def _refusal(self, refused: str) -> CoopConsumerError:
         """Why the leader gave us nothing, as an error; `refused` is what `leader` says."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from coop_consumer.core.actions import Level
 from coop_consumer.core.ready import Holder
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from coop_consumer.core.effects import Effects
@@ -58,8 +59,9 @@ class OutputBound:
         self.state.report(
             Level.WARNING,
             LogEvent.OUTPUTS_WAIT,
-            f"no record is begun: {effects.outputs} outputs of {effects.output_bytes} bytes wait "
-            f"until Kafka has them, and output.max.records={config.output_max_records}, "
+            f"no record is begun: {counted(effects.outputs, 'output')} of "
+            f"{counted(effects.output_bytes, 'byte')} wait until Kafka has them, and "
+            f"output.max.records={config.output_max_records}, "
             f"output.max.bytes={config.output_max_bytes}. Nothing is lost. Look whether the "
             "brokers run, or why a commit takes long",
         )

@@ -27,6 +27,7 @@ from coop_consumer.core.state import RESUME_SHARE
 from coop_consumer.core.tally import FetchBound
 from coop_consumer.errors import MaxIndividualCommitReachedError
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
@@ -112,8 +113,8 @@ class Pressure:
                 state.report(
                     Level.WARNING,
                     LogEvent.FETCH_FULL,
-                    f"nothing is fetched: all {state.pending()} records taken in "
-                    f"({state.bytes_held()} bytes) are of keys that wait, and are as many as "
+                    f"nothing is fetched: what was taken in, {counted(state.pending(), 'record')} "
+                    f"({state.bytes_held():,} bytes), is of keys that wait, and is as much as "
                     f"max.bytes.key.range.cache={config.max_bytes_key_range_cache} or "
                     f"max.records.in.lanes={config.max_records_in_lanes} allow. Decide about the "
                     f"parked records, which `{status}` names, or raise that setting.",
@@ -200,7 +201,8 @@ class Pressure:
                     Level.WARNING,
                     LogEvent.FETCH_UNWALLED,
                     f"{tp}: it is fetched again, since {_WALL_OVER_MS // 1_000} s without a stop; "
-                    f"{pending} records of this member are unfinished",
+                    f"{counted(pending, 'record of this member is', 'records of this member are')} "
+                    "unfinished",
                     tp=tp,
                 )
 

@@ -32,6 +32,7 @@ from coop_consumer.core.actions import Level
 from coop_consumer.core.lane import HELD, Lane
 from coop_consumer.core.record import Record, count_attempt
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from offsets import Attempt
 
 if TYPE_CHECKING:
@@ -472,8 +473,9 @@ def be_careful(state: MemberState, tenure: Tenure, bounds: Collection[Bound]) ->
         state.report(
             Level.WARNING,
             LogEvent.FALL_SUSPECTED,
-            f"{tenure.tp} keys {ranges}: {falls.owners} owners in a row have ended without a "
-            "word. Perhaps the handler of one record ends its process (a crash, os._exit, no "
+            f"{tenure.tp} keys {ranges}: "
+            f"{counted(falls.owners, 'owner in a row has', 'owners in a row have')} ended without "
+            "a word. Perhaps the handler of one record ends its process (a crash, os._exit, no "
             f"memory). What is unfinished below offset {max(below for _, below in bounds)} is "
             "begun one record at a time, until it is found; then on.failure decides.",
             tp=tenure.tp,

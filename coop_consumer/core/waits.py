@@ -15,6 +15,7 @@ from coop_consumer.core.actions import Level
 from coop_consumer.core.claims import tenure_of
 from coop_consumer.core.log_reading import told_of
 from coop_consumer.log_events import Facts, LogEvent
+from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +78,8 @@ class Waits:
             self._report(f"{tp}: for {self._seconds(since_ms)} s {why.text}", facts)
         if others := late[_LINES_MAX:]:
             longest_s = self._seconds(others[0][0])
-            told = f"ranges of {len(others)} more partitions wait, for {longest_s} s at most"
+            more = counted(len(others), "more partition")
+            told = f"ranges of {more} wait, for {longest_s} s at most"
             self._report(told, Facts())
 
     def present(self) -> tuple[RangesWait, ...]:
@@ -126,7 +128,9 @@ class Waits:
         if blocked:
             waits = [wait for tenure in partition.tenures for wait in tenure.blocked.waits]
             holders = self._holders(partition, waits)
-            text = f"{blocked} keys wait for handlers that run {holders.text}"
+            text = (
+                f"{counted(blocked, 'key waits', 'keys wait')} for handlers that run {holders.text}"
+            )
             return holders._replace(text=text)
         return None
 

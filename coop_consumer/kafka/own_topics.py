@@ -20,6 +20,7 @@ from coop_consumer.errors import (
     TopicMissingError,
 )
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from coop_consumer.status.finding import (
     Finding,
     Severity,
@@ -255,7 +256,8 @@ def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> 
             raise ChangelogError(
                 name,
                 "does not exist, and state.changelog.create=false",
-                f"Create it with cleanup.policy=compact and {data.partitions} partitions",
+                f"Create it with cleanup.policy=compact and "
+                f"{counted(data.partitions, 'partition')}",
             )
         replication = config.state_changelog_replication_factor or data.replication
         settings = changelog_settings(topics.settings_of(source))
@@ -264,9 +266,11 @@ def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> 
             raise _refused(name, refused.str())
         facts = topics.once_made(name)
     if facts.partitions < data.partitions:
-        problem = f"has {facts.partitions} partitions, and its topic {data.partitions}"
+        problem = f"has {counted(facts.partitions, 'partition')}, and its topic {data.partitions}"
         if not config.state_changelog_create:
-            raise ChangelogError(name, problem, f"Give the changelog {data.partitions} partitions")
+            raise ChangelogError(
+                name, problem, f"Give the changelog {counted(data.partitions, 'partition')}"
+            )
         refused = topics.grow(name, data.partitions)
         if refused is not None:
             raise _refused(name, refused.str())

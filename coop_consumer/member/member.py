@@ -63,6 +63,7 @@ from coop_consumer.member.ports import GroupView
 from coop_consumer.member.pulse import Pulse
 from coop_consumer.member.range_calls import RangeCallbacks, RangeCalls, RangeWatch
 from coop_consumer.member.topic_side import TopicSide
+from coop_consumer.plain_text import counted
 from coop_consumer.planning import PROTOCOL, contract_of, plain_protocol_of
 from offsets import Committed
 
@@ -351,7 +352,8 @@ class MemberRun:
             if not 0 <= tp.partition < self.partitions(tp.topic):
                 raise MisuseError(
                     "assign()",
-                    f"{tp} does not exist: its topic has {self.partitions(tp.topic)} partitions",
+                    f"{tp} does not exist: its topic has "
+                    f"{counted(self.partitions(tp.topic), 'partition')}",
                     "Name a partition that does",
                 )
         self.inbox.tell(events.AssignAlone(ranges))

@@ -17,6 +17,7 @@ from coop_consumer.config import TopicChoice
 from coop_consumer.errors import CoopConsumerError, ProgressLogLostError
 from coop_consumer.kafka.topics import TopicFacts
 from coop_consumer.log_events import Facts, LogEvent
+from coop_consumer.plain_text import counted
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +239,9 @@ class TopicWatch:
         if facts.id != known.id:
             self._report_loss("was deleted and made again while members run")
         elif facts.partitions != known.partitions:
-            self._report_loss(f"has {facts.partitions} partitions, and had {known.partitions}")
+            self._report_loss(
+                f"has {counted(facts.partitions, 'partition')}, and had {known.partitions}"
+            )
 
     def _report_loss(self, problem: str) -> None:
         self._lost = True

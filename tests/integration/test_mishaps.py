@@ -118,7 +118,7 @@ def test_a_record_that_is_given_up_is_told_with_the_commands_that_help(
     run.wait_for("Parked: its key waits, others go on")
     for action in ("retry", "skip"):
         assert f"`{command_of(orders, action, f'{orders.topic}-0', 0)}`" in run.printed
-    assert "failed 1 times, last with" in run.printed
+    assert "failed 1 time, last with" in run.printed
 
 
 def test_a_process_that_is_killed_is_replaced(job: Callable[..., Job], start: Start) -> None:

@@ -153,7 +153,7 @@ def test_parked_records_that_take_all_room_are_told_of_until_somebody_decides() 
         member.after(1_000)
     [line] = told_stuck(member)
     held = 2 * (bound + len(b"k0") + RECORD_BYTES)
-    assert f"all 2 records taken in ({held} bytes) are of keys that wait" in line
+    assert f"what was taken in, 2 records ({held:,} bytes), is of keys that wait" in line
     assert "`coop-consumer status billing --bootstrap table:9092` names" in line
     decide(member, 0)
     decide(member, 1)

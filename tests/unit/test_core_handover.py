@@ -454,7 +454,7 @@ def test_a_member_that_leaves_hands_on_what_it_has_while_its_last_handler_runs()
     assert not member.told(actions.Rejoin), "most handlers end soon"
     member.after(600)
     (rejoin,) = member.told(actions.Rejoin)
-    assert "1 keys still run" in rejoin.reason
+    assert "1 key still runs" in rejoin.reason
     assert decode_subscription(member.core.subscription()).leaving
     assert [claim.ranges for claim in claims(member)] == [(AT_A,)]
     member.assign(lead="m2")

@@ -143,4 +143,4 @@ def test_a_member_that_leaves_asks_for_nothing_any_more() -> None:
     member.start()  # a handler that keeps it from being gone at once
     member.report(UNEVEN)
     member.tell(events.Close())
-    assert member.asks(600) == ["leaving, but 1 keys still run here"]
+    assert member.asks(600) == ["leaving, but 1 key still runs here"]

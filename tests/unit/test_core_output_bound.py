@@ -103,7 +103,7 @@ def test_a_line_says_why_nothing_is_begun_for_long() -> None:
     member.after(1_000)
     member.after(1_000)
     (line,) = lines(member)
-    assert "no record is begun: 4 outputs of 4000 bytes wait" in line
+    assert "no record is begun: 4 outputs of 4,000 bytes wait" in line
     assert "output.max.records=4" in line
 
 

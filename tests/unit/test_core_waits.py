@@ -80,4 +80,4 @@ def test_a_key_that_waits_for_a_handler_elsewhere_says_so() -> None:
     new = TableMember("m2", log=log, committed=old.committed)
     new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),), lead="m1")
     (text,) = waiting(new, 12)
-    assert "1 keys wait for handlers that run (m1/1#1: " in text
+    assert "1 key waits for handlers that run (m1/1#1: " in text

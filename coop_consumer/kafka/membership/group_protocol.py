@@ -24,6 +24,7 @@ from coop_consumer.kafka.membership.listener import (
     MembershipListener,
 )
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 
 log = logging.getLogger(__name__)
 
@@ -146,9 +147,9 @@ def decode(assignment: bytes) -> Any:
     try:
         return ConsumerProtocolAssignment.decode(assignment or NOTHING)
     except Exception as error:
-        told = "unreadable assignment of %d bytes: taken as empty"
+        told = "unreadable assignment of %s: taken as empty"
         extra = LogEvent.ASSIGNMENT_UNREADABLE.extra(error=error)
-        log.exception(told, len(assignment), extra=extra)
+        log.exception(told, counted(len(assignment), "byte"), extra=extra)
         return ConsumerProtocolAssignment.decode(NOTHING)
 
 
