@@ -26,7 +26,6 @@ class WatchedConsumer(Consumer):
     Attributes:
         made: All that were made in this process.
         every_ms: How often librdkafka tells.
-        fetched: How many records brokers sent, those that were thrown away too.
         committed_ns: When a commit last succeeded; 0: never.
         commits: How many did.
     """
@@ -35,10 +34,11 @@ class WatchedConsumer(Consumer):
     every_ms = 200
 
     def __init__(self, config: Mapping[str, Any], **others: Any) -> None:
-        self.fetched = 0
         self.committed_ns = 0
         self.commits = 0
         self._told = 0
+        self._statistics = ""
+        self._fetched = 0
         watch = {
             "statistics.interval.ms": self.every_ms,
             "stats_cb": self._note,
@@ -61,9 +61,21 @@ class WatchedConsumer(Consumer):
             self.poll(self.every_ms / 1_000)
         super().close()
 
+    @property
+    def fetched(self) -> int:
+        """How many records brokers sent, those that were thrown away too.
+
+        Of a thousand partitions the statistics are a megabyte: they are read if somebody asks.
+        """
+        told, self._statistics = self._statistics, ""
+        if told:
+            topics = json.loads(told)["topics"].values()
+            partitions = (it for topic in topics for it in topic["partitions"].values())
+            self._fetched = sum(it["rxmsgs"] for it in partitions)
+        return self._fetched
+
     def _note(self, statistics: str) -> None:
-        topics = json.loads(statistics)["topics"].values()
-        self.fetched = sum(it["rxmsgs"] for topic in topics for it in topic["partitions"].values())
+        self._statistics = statistics
         self._told += 1
 
     def _committed(self, error: object, _: object) -> None:
