@@ -200,16 +200,11 @@ class PlannedGroup:
         _check_until(until, ends)
         epochs = self._topics.leader_epochs(ends)
         if group.unreadable:
-            where = "of the progress log cannot be read;"
-            told = counted(
-                sum(group.unreadable.values()),
-                f"record {where} its progress",
-                f"records {where} their progress",
-            )
             log.warning(
-                "group %s: %s is planned again",
+                "group %s: %s of the progress log cannot be read: what is told there is planned "
+                "again",
                 group.group,
-                told,
+                counted(sum(group.unreadable.values()), "record"),
                 extra=LogEvent.PLAN_UNREADABLE.extra(group=group.group),
             )
         for partition in seen:

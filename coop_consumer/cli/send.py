@@ -123,7 +123,7 @@ def send(
         with sending:
             sending.send(records)
     except BaseException:  # also an interrupt
-        echo(f"{_words(sending.count)} in {topic}", err=True)
+        echo(f"{counted(sending.count, 'record')} in {topic}", err=True)
         raise
     _tell(sending, in_json=in_json)
 
@@ -191,8 +191,4 @@ def _tell(sending: Sending, *, in_json: bool) -> None:
         echo(f"1 record sent: {tp} offset {it.last}")
     else:
         shares = ", ".join(f"{it.count:,} to {tp}" for tp, it in places)
-        echo(f"{_words(sending.count)} sent{': ' if shares else ''}{shares}")
-
-
-def _words(count: int) -> str:
-    return counted(count, "record")
+        echo(f"{counted(sending.count, 'record')} sent{': ' if shares else ''}{shares}")

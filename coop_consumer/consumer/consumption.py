@@ -313,12 +313,11 @@ class Consumption:
     def _give_back(self) -> None:
         given_back = self.executor.give_back()
         if given_back:
-            one, more = "was not done and comes", "were not done and come"
-            told = counted(given_back, f"record in hand {one}", f"records in hand {more}")
+            one, more = "record in hand was not done", "records in hand were not done"
             log.info(
-                "group %s: %s again",
+                "group %s: %s: given back, to come again",
                 self.member.config.group_id,
-                told,
+                counted(given_back, one, more),
                 extra=LogEvent.RECORDS_GIVEN_BACK.extra(
                     group=self.member.config.group_id, member=self.member.name
                 ),

@@ -256,7 +256,7 @@ def changelog(topics: Topics, config: Config, source: str, data: TopicFacts) -> 
             raise ChangelogError(
                 name,
                 "does not exist, and state.changelog.create=false",
-                f"Create it with cleanup.policy=compact and "
+                "Create it with cleanup.policy=compact and "
                 f"{counted(data.partitions, 'partition')}",
             )
         replication = config.state_changelog_replication_factor or data.replication

@@ -94,9 +94,9 @@ class GroupInUseError(SetupError):
     def __str__(self) -> str:
         shown = ", ".join(self.members[:10]) + (", ..." if len(self.members) > 10 else "")
         return (
-            f"group {self.group}: has {_members(self.members)} ({shown}). Nothing was changed, "
-            "because they would continue from their own view. Stop them all, wait until the group "
-            "is empty (a killed one is counted until its session ends), and repeat."
+            f"group {self.group}: has {counted(len(self.members), 'member')} ({shown}). Nothing "
+            "was changed, because they would continue from their own view. Stop them all, wait "
+            "until the group is empty (a killed one is counted until its session ends), and repeat."
         )
 
 
@@ -166,7 +166,3 @@ class NotParkedError(SetupError):
             f"{self.topic}-{self.partition} offset {self.offset}: {self.problem}. Nothing was "
             "decided. `coop-consumer status` lists the records that are parked."
         )
-
-
-def _members(names: tuple[str, ...]) -> str:
-    return counted(len(names), "member")
