@@ -8,7 +8,7 @@ withdrawn from a Producer that no longer works is produced again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -105,7 +105,7 @@ class Acked(Generic[T]):
         """How many of these the Producer has taken."""
         if self._error is not None:
             raise self._error
-        first = self._number
+        first, refusal = self._number, None
         with self._producing.producer() as producer:
             # Withdrawn items go on before others: those of a key must stay in their order.
             if self._under_way and producer is not self._used:
@@ -119,10 +119,22 @@ class Acked(Generic[T]):
             except BufferError:
                 pass
             except KafkaException as error:
-                raise self._reason(item, error.args[0]) from error
+                refusal = error
             finally:
                 self._under_way += self._number - first
+        if refusal is not None:
+            raise self._refused(item, refusal.args[0]) from refusal
         return self._number - first
+
+    def _refused(self, item: T, error: KafkaError) -> CoopConsumerError:
+        """Why the Producer has not taken this item, or any other from now on."""
+        if error.code() == KafkaError._FATAL:
+            # A record before it has broken the Producer, and its report may not be read yet.
+            self._news.wait_for(self._is_settled)
+        return self._error or self._reason(item, self._producing.broken or error)
+
+    def _is_settled(self) -> bool:
+        return self._error is not None or not self._under_way
 
     def wait(self) -> None:
         """Wait until all sent items are settled.
@@ -131,7 +143,7 @@ class Acked(Generic[T]):
             CoopConsumerError: They will never be.
         """
         with self._news:
-            self._news.wait_for(lambda: self._error is not None or not self._under_way)
+            self._news.wait_for(self._is_settled)
             if self._error is not None:
                 raise self._error
 
@@ -161,18 +173,25 @@ class Acked(Generic[T]):
         settled, self._settled = self._settled, []
         if settled:
             self._acknowledged(settled)
-        withdrawn, self._withdrawn = self._withdrawn, {}
-        if settled or withdrawn:
+        if settled or self._withdrawn:
             with self._news:
                 self._under_way -= len(settled)
-                if withdrawn and self._error is None:
-                    self._go_on(withdrawn)
+                if self._withdrawn and self._error is None:
+                    self._go_on()
                 self._news.notify_all()
         self._served()
 
-    def _go_on(self, withdrawn: Mapping[int, T]) -> None:
-        """Hand to the next Producer what was withdrawn from the one before."""
+    def _go_on(self) -> None:
+        """Hand to the next Producer what was withdrawn from the one before, if there is a next."""
+        withdrawn = sorted(self._withdrawn.items(), key=itemgetter(0))
+        broken = self._producing.broken
+        if broken is not None:
+            # What broke it comes with the report of a record in flight, if one is left.
+            if len(withdrawn) == self._under_way:
+                self.fail(self._reason(withdrawn[0][1], broken))
+            return
+        self._withdrawn.clear()
         with self._producing.producer() as producer:
             self._used = producer
-            for number, item in sorted(withdrawn.items(), key=itemgetter(0)):
+            for number, item in withdrawn:
                 self._hand_over(producer, item, self._report_to(number, item))

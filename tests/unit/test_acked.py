@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.errors import CoopConsumerError, UnexpectedAnswerError
 from coop_consumer.kafka import acked as room
@@ -18,7 +18,7 @@ from coop_consumer.kafka.producing import PURGED
 
 WAIT_S = 10.0
 PURGE = KafkaError(PURGED[0])
-REFUSED = UnexpectedAnswerError("topic totals", "no")
+FATAL, TOO_LARGE = KafkaError(KafkaError._FATAL), KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 class Message:
@@ -34,8 +34,11 @@ class Queue:
     def __init__(self, room_for: int) -> None:
         self._room_for = room_for
         self.taken: list[tuple[int, Delivered]] = []
+        self.is_broken = False
 
     def produce(self, item: int, delivered: Delivered) -> None:
+        if self.is_broken:
+            raise KafkaException(FATAL)
         if len(self.taken) == self._room_for:
             raise BufferError
         self.taken.append((item, delivered))
@@ -80,8 +83,8 @@ def acked(monkeypatch: pytest.MonkeyPatch) -> Acked[int]:
         lambda: "totals",
         produce,
         acknowledged=lambda _: None,
-        reason=lambda _, __: REFUSED,
-        failed=lambda _: REFUSED,
+        reason=lambda item, error: UnexpectedAnswerError(f"item {item}", str(error.code())),
+        failed=lambda error: UnexpectedAnswerError("the thread", repr(error)),
     )
 
 
@@ -128,13 +131,53 @@ def test_a_new_producer_takes_over_where_nothing_is_under_way(
     assert kafka.now.items == [3]
 
 
+def assert_refused(acked: Acked[int], item: int, error: KafkaError) -> None:
+    for call in (acked.wait, lambda: acked.send([9])):
+        with pytest.raises(CoopConsumerError, match=f"item {item}: .*{error.code()}"):
+            call()
+
+
 def test_whoever_waits_hears_of_a_refusal_and_nothing_follows_it(
     acked: Acked[int], kafka: Kafka
 ) -> None:
     acked.send([1, 2])
-    kafka.now.report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-    for call in (acked.wait, lambda: acked.send([3])):
-        with pytest.raises(CoopConsumerError) as raised:
-            call()
-        assert raised.value is REFUSED
+    kafka.now.report(TOO_LARGE)
+    assert_refused(acked, 1, TOO_LARGE)
     assert kafka.now.items == []
+
+
+def test_whoever_sends_to_a_broken_producer_hears_what_broke_it(
+    acked: Acked[int], kafka: Kafka
+) -> None:
+    """It refuses the next record at once; the report of the one before comes later."""
+    acked.send([1, 2])
+    kafka.now.is_broken = True
+    kafka.looked_at.clear()
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(acked.send, [3])
+        assert kafka.looked_at.wait(WAIT_S)
+        kafka.now.report(TOO_LARGE)
+        kafka.served()
+        with pytest.raises(CoopConsumerError, match="item 1"):
+            sending.result(WAIT_S)
+    assert_refused(acked, 1, TOO_LARGE)
+
+
+@pytest.mark.parametrize("last", [TOO_LARGE, PURGE])
+def test_what_a_broken_producer_withdraws_waits_for_the_report_of_what_broke_it(
+    acked: Acked[int], kafka: Kafka, last: KafkaError
+) -> None:
+    """No other Producer follows it by itself. If all is withdrawn, what it says itself counts."""
+    acked.send([1, 2])
+    one, two = kafka.now.taken
+    kafka.now.taken, kafka.now.is_broken, kafka.broken = [two], True, FATAL
+    kafka.now.report(PURGE)
+    kafka.served()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(acked.wait)
+        kafka.now.taken = [one]
+        kafka.now.report(last)
+        kafka.served()
+        with pytest.raises(CoopConsumerError, match="item 1"):
+            waiting.result(WAIT_S)
+    assert_refused(acked, 1, FATAL if last is PURGE else last)
