@@ -28,6 +28,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.acked import Acked, Delivered
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.own_topics import batch_limit
+from coop_consumer.kafka.refused_batch import RefusedBatch
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.translate import is_of_a_batch, translated
 from coop_consumer.log_events import LogEvent
@@ -86,9 +87,9 @@ class OutputWriter:
         self._names = tuple(sorted(names))
         self._acked: Acked[Output] | None = None  # before the start, and after the end
         self._written: set[int] = set()  # outputs of the call of `write` under way, by identity
-        self._refused: tuple[Output, CoopConsumerError] | None = None
-        self._of_batch = False  # that may be another's of its batch
-        self._one_by_one: set[str] = set()  # topics whose refusals have named no record
+        self._refused: list[tuple[Output, CoopConsumerError]] = []
+        self._of_batch = False  # those are all of a batch, and one of them is refused
+        self._batch: RefusedBatch[Output] = RefusedBatch()
         self._owed: list[Result] = []  # the next call writes them first
         self._going_back: list[Tenure] = []  # the core makes them void
 
@@ -146,11 +147,11 @@ class OutputWriter:
             try:
                 self._write(self._owed)
             except CoopConsumerError:
-                if self._refused is None:
+                if not self._refused:
                     raise
             else:
                 self._owed = []
-                self._one_by_one.clear()
+                self._batch.clear()
                 return
             self._begin_anew()
 
@@ -164,33 +165,31 @@ class OutputWriter:
         acked.wait()
         sent = [it for result in results for it in result.effects if isinstance(it, Output)]
         left = [it for it in sent if id(it) not in written]
-        if not self._one_by_one:
-            acked.send(left)
-        else:
-            for output in left:
-                acked.send([output])
-                if output.topic in self._one_by_one:
-                    acked.wait()
-        acked.wait()
+        while left:
+            ends = (n for n, it in enumerate(left, 1) if self._batch.ends_piece(it))
+            end = next(ends, len(left))
+            acked.send(left[:end])
+            acked.wait()
+            left = left[end:]
 
     def _begin_anew(self) -> None:
-        """Go on with a new Producer; if a batch was refused, with smaller ones, or one by one.
+        """Go on with a new Producer; if a batch was refused, with smaller ones.
 
         Raises:
             NotWrittenError: It was a record.
         """
-        assert self._refused is not None, "nothing was refused"
-        output, reason = self._refused
-        self.close()
-        self._refused = None  # not before: the rest of a batch is reported meanwhile
+        self.close()  # the rest of a batch is reported meanwhile
+        refused, self._refused = self._refused, []
+        output, reason = refused[0]
         limit = None
         if isinstance(reason, RecordTooLargeError):
             limit = batch_limit(self._config, self._topics, output.topic)
         is_batch = limit is not None and limit < self._batch_bytes
         self._batch_bytes = min(self._batch_bytes, limit or self._batch_bytes)
-        if self._of_batch and output.topic not in self._one_by_one:
-            self._one_by_one.add(output.topic)
-            is_batch = True
+        if self._of_batch:
+            found = self._batch.refused([it for it, _ in refused])
+            is_batch = found is None
+            output, reason = next((it for it in refused if it[0] is found), refused[0])
         self._begin()
         if is_batch:
             return
@@ -213,8 +212,10 @@ class OutputWriter:
         if error.code() == KafkaError._UNKNOWN_PARTITION:  # it was there at the start
             return TopicMissingError(output.topic, "written")
         reason = translated(error, f"topic {output.topic}", self._config.user, "write")
-        if self._refused is None and isinstance(reason, RecordTooLargeError | RecordRefusedError):
-            self._refused, self._of_batch = (output, reason), is_of_a_batch(error)
+        if isinstance(reason, RecordTooLargeError | RecordRefusedError):
+            if not self._refused:
+                self._of_batch = is_of_a_batch(error)
+            self._refused.append((output, reason))
         return reason
 
     @staticmethod

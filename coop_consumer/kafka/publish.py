@@ -32,6 +32,7 @@ from coop_consumer.kafka.admin_calls import OFFSETS_TOPIC
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making
 from coop_consumer.kafka.coordinator import MOVES_OR_LOADS
+from coop_consumer.kafka.producing import PURGED
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
 from coop_consumer.log_events import LogEvent
@@ -48,6 +49,7 @@ _CALL_S = 10.0
 _LOOK_S = 2.0
 _REPORT_S = 60.0
 _AGAIN_S = 0.1
+_CAUSE_S = 2.0
 _SERVE_EVERY = 500
 _FENCED = (
     KafkaError._FENCED,
@@ -208,6 +210,9 @@ class Publisher:
                         KafkaError(KafkaError._MSG_TIMED_OUT), f"topic {topic}", self._user
                     ) from None
             except KafkaException as error:
+                if error.args[0].code() == KafkaError._STATE:
+                    # Something has broken the transaction: this call says what.
+                    self._retried(lambda _: self._producer.begin_transaction())
                 raise self._reason(error.args[0], f"topic {topic}") from error
             else:
                 return
@@ -254,7 +259,9 @@ class Publisher:
         """Takes delivery reports of one transaction; an aborted one's may come later."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None and self._failure is None and self._delivered is delivered:
+            if error is None or self._failure is not None or self._delivered is not delivered:
+                return
+            if error.code() not in PURGED:  # those are withdrawn because of another, told later
                 self._failure = self._reason(error, f"topic {message.topic()}")
 
         return delivered
@@ -276,12 +283,18 @@ class Publisher:
         try:
             return _retried(call)
         except KafkaException as error:
-            if error.args[0].txn_requires_abort() and self._failure is None:
-                self._serve(_AGAIN_S)  # the report of the record that failed may wait
+            if error.args[0].txn_requires_abort():
+                self._hear_which_record()
             failure = self._failure
             if failure is not None:  # a record failed; the transaction fails because of it
                 raise failure from error
             raise self._reason(error.args[0], f"transactional.id {self.name}") from error
+
+    def _hear_which_record(self) -> None:
+        """The transaction is broken: the report of the record that has broken it may wait."""
+        until_s = monotonic() + _CAUSE_S
+        while self._failure is None and len(self._producer) and monotonic() < until_s:
+            self._serve(_AGAIN_S)
 
     def _reason(self, error: KafkaError, where: str) -> CoopConsumerError:
         if error.code() in _FENCED:

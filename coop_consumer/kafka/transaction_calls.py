@@ -16,11 +16,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from coop_consumer.core.transaction import Said
 from coop_consumer.errors import CoopConsumerError, SetupError
 from coop_consumer.kafka.clients import log as client_log
+from coop_consumer.kafka.producing import PURGED
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
 
 CALL_S = 10.0
-_ANSWERS_S, _POLL_S = 0.05, 0.005
+_ANSWERS_S, _POLL_S = 1.0, 0.005
 _MEETING_S = 2.0
 _STALE = (
     KafkaError.ILLEGAL_GENERATION,
@@ -28,6 +29,8 @@ _STALE = (
     KafkaError.FENCED_INSTANCE_ID,
 )
 """The group's coordinator does not take the offsets of this member, or of this generation."""
+WITHDRAWN = (*PURGED, KafkaError._STATE, KafkaError._FATAL)
+"""Errors that a record gets because something else has broken the transaction, or the Producer."""
 
 
 def meet_brokers(producer: Producer, patience_s: float = 2 * _MEETING_S) -> None:
@@ -123,6 +126,17 @@ class TransactionCalls:
     @property
     def _id(self) -> str:
         return str(self._settings["transactional.id"])
+
+    def _cause_of(self, error: KafkaError) -> KafkaError:
+        """What has broken the transaction, if a record's error only follows from that."""
+        if error.code() not in WITHDRAWN:
+            return error
+        try:
+            self._at_work.begin_transaction()
+        except KafkaException as cause:
+            found: KafkaError = cause.args[0]
+            return error if found.code() == KafkaError._STATE else found
+        return error
 
     def _of(self, error: KafkaError, where: str, otherwise: Said) -> Said:
         self.why = f"{where}: {error.str()}"

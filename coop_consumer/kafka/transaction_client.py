@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -28,8 +29,8 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.acked import Delivered
 from coop_consumer.kafka.group_metadata import encoded
 from coop_consumer.kafka.output_writer import produce_output
-from coop_consumer.kafka.producing import PURGED
-from coop_consumer.kafka.transaction_calls import TransactionCalls
+from coop_consumer.kafka.refused_batch import RefusedBatch
+from coop_consumer.kafka.transaction_calls import WITHDRAWN, TransactionCalls
 from coop_consumer.kafka.translate import is_of_a_batch, translated
 
 _POLL_S = 0.1
@@ -41,6 +42,9 @@ _MISSING = (
 _GONE = (*_MISSING, KafkaError._UNKNOWN_PARTITION)
 _UNFIT = (*_MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 """Errors of a topic, and not of one record."""
+_CAUSE_S = 2.0
+"""librdkafka tells what that was within milliseconds, unless it is about no record at all."""
+_REFUSALS = (RecordTooLargeError, RecordRefusedError)
 
 
 class TransactedState(Protocol):
@@ -64,11 +68,29 @@ class TransactedState(Protocol):
 
 @dataclass(slots=True)
 class _Waited:
-    """Records that were handed to a Producer, until each is acknowledged."""
+    """Records that were handed to a Producer, until each is acknowledged.
+
+    Attributes:
+        missing: How many are not acknowledged.
+        offsets: Where those that are lie.
+        failure: What is wrong with a record, its topic, and its number.
+        withdrawn: The same of one that is not sent because something has broken the transaction:
+            librdkafka may tell of those behind a refused record before it tells of that record.
+        names_none: The failure is what has broken the transaction; the record that it names may be
+            any.
+        refused: The numbers of all records with that failure: a batch may be refused for one.
+    """
 
     missing: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     failure: tuple[KafkaError, str, int] | None = None
+    withdrawn: tuple[KafkaError, str, int] | None = None
+    names_none: bool = False
+    refused: list[int] = field(default_factory=list)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.failure is not None or self.withdrawn is not None
 
     def report_to(self, number: int) -> Callable[[KafkaError | None, Message], None]:
         """What hears what has become of a record."""
@@ -78,10 +100,24 @@ class _Waited:
             self.missing -= 1
             if error is None:
                 self.offsets[number] = message.offset() or 0
-            elif self.failure is None:
-                self.failure = error, message.topic() or "", number
+            else:
+                self._fail(error, message.topic() or "", number)
 
         return delivered
+
+    def not_taken(self, error: KafkaError, topic: str, number: int) -> None:
+        """The Producer has not taken this record, and will not report on it."""
+        self.missing -= 1
+        self._fail(error, topic, number)
+
+    def _fail(self, error: KafkaError, topic: str, number: int) -> None:
+        found = error, topic, number
+        if error.code() in WITHDRAWN:
+            self.withdrawn = self.withdrawn or found
+            return
+        self.failure = self.failure or found
+        if error.code() == self.failure[0].code():
+            self.refused.append(number)
 
 
 class TransactionClient(TransactionCalls):
@@ -109,7 +145,7 @@ class TransactionClient(TransactionCalls):
         self._is_letter, self._is_unfit = is_letter, is_unfit
         self._group, self._topic = group, topic
         self._state = state
-        self._one_by_one: set[str] = set()  # topics whose refusals have named no record
+        self._batch: RefusedBatch[Any] = RefusedBatch()
         self.offsets: list[int] = []
         self.written: list[tuple[Any, int]] = []
         self.too_large: RecordTooLargeError | None = None
@@ -149,27 +185,44 @@ class TransactionClient(TransactionCalls):
         waited, left = _Waited(), [*outputs, *writes]
         said = self._produced(waited, (it for _, it in left), produce, topic_of)
         if waited.failure is not None:
-            error, topic, number = waited.failure
-            if error.code() in _UNFIT:
-                topics = [topic_of(it) for _, it in left]
-                number = self._first_unfit(topics, number)
-                topic = topics[number]
-            in_company = sum(topic_of(it) == topic for _, it in left) > 1
-            if is_of_a_batch(error) and in_company and topic not in self._one_by_one:
-                self._one_by_one.add(topic)
-                self.final, self.why = None, f"topic {topic}: one of a batch: {error.str()}"
-            else:
-                self._blame(left[number][0], error, topic)
+            self._find_whose_fault(waited, left, topic_of)
         if said is Said.DONE:
-            self._one_by_one.clear()
+            self._batch.clear()
             first = len(outputs)
             self.written = [(it, waited.offsets[first + n]) for n, (_, it) in enumerate(writes)]
         return said
+
+    def _find_whose_fault(
+        self,
+        waited: _Waited,
+        left: Sequence[tuple[Record, Any]],
+        topic_of: Callable[[Any], str],
+    ) -> None:
+        """Blame a record for what brokers have not taken; or none yet, if it may be any of many."""
+        assert waited.failure is not None, "brokers have taken all"
+        error, topic, number = waited.failure
+        if error.code() in _UNFIT:
+            topics = [topic_of(it) for _, it in left]
+            number = self._first_unfit(topics, number)
+            topic = topics[number]
+        elif is_of_a_batch(error) or (waited.names_none and self._is_refusal(error)):
+            numbers = range(len(left)) if waited.names_none else waited.refused
+            effect = self._batch.refused([left[n][1] for n in numbers])
+            if effect is None:
+                self.final, self.why = None, f"topic {topic}: one of a batch: {error.str()}"
+                return
+            number = next(n for n in numbers if left[n][1] is effect)
+            topic = topic_of(effect)
+        self._blame(left[number][0], error, topic)
 
     def _first_unfit(self, topics: Sequence[str], otherwise: int) -> int:
         """The first of these topics that is unfit: a transaction that breaks names none."""
         unfit = {topic for topic in dict.fromkeys(topics) if self._is_unfit(topic)}
         return next((n for n, topic in enumerate(topics) if topic in unfit), otherwise)
+
+    @staticmethod
+    def _is_refusal(error: KafkaError) -> bool:
+        return isinstance(translated(error, "", operation="write"), _REFUSALS)
 
     def _blame(self, record: Record, error: KafkaError, topic: str) -> None:
         """A topic has refused what a record has left behind, or its topic or a right is gone."""
@@ -178,7 +231,7 @@ class TransactionClient(TransactionCalls):
         is_unfit = isinstance(reason, TopicMissingError | AuthorizationError)
         if is_unfit and not self._is_letter(record, topic):
             self.unfit = reason
-        elif is_unfit or isinstance(reason, RecordTooLargeError | RecordRefusedError):
+        elif is_unfit or isinstance(reason, _REFUSALS):
             self.refused = record, topic, reason
 
     def progress(self, action: Commit) -> Said:
@@ -240,35 +293,53 @@ class TransactionClient(TransactionCalls):
     ) -> Said:
         try:
             for number, item in enumerate(items):
-                report = waited.report_to(number)
-                while waited.failure is None:
-                    try:
-                        produce(item, report)
-                        break
-                    except BufferError:
-                        self._at_work.poll(_POLL_S)
-                    except KafkaException as error:  # of this record: nothing of it was sent
-                        waited.failure = error.args[0], topic_of(item), number
-                if self._one_by_one and topic_of(item) in self._one_by_one:
-                    while waited.missing and waited.failure is None:
-                        self._at_work.poll(_POLL_S)
-            while waited.missing and waited.failure is None:
-                self._at_work.poll(_POLL_S)
+                self._hand_over(waited, number, item, produce, topic_of)
+                if waited.has_failed:
+                    break
+            self._take_in(waited)
+            if waited.failure is None and waited.withdrawn is not None:
+                self._hear_of_the_cause(waited)
         except KafkaException as error:  # a poll raises what is fatal
             return self._of(error.args[0], f"transactional.id {self._id}", Said.REFUSED)
         if waited.failure is None:
             return Said.DONE
-        refused, topic, number = waited.failure
-        if refused.code() in PURGED:  # it is no record's fault: something broke the transaction
-            refused = self._broken_by() or refused
-            waited.failure = refused, topic, number
+        refused, topic, _ = waited.failure
         return self._of(refused, f"topic {topic}", Said.REFUSED)
 
-    def _broken_by(self) -> KafkaError | None:
-        """What has broken the transaction; None: nothing. librdkafka says it to any call."""
-        try:
-            self._at_work.begin_transaction()
-        except KafkaException as error:
-            found: KafkaError = error.args[0]
-            return None if found.code() == KafkaError._STATE else found
-        return None
+    def _hand_over(
+        self,
+        waited: _Waited,
+        number: int,
+        item: Any,
+        produce: Callable[[Any, Delivered], None],
+        topic_of: Callable[[Any], str],
+    ) -> None:
+        report = waited.report_to(number)
+        while not waited.has_failed:
+            try:
+                produce(item, report)
+                break
+            except BufferError:
+                self._at_work.poll(_POLL_S)
+            except KafkaException as error:
+                waited.not_taken(error.args[0], topic_of(item), number)
+        if self._batch.ends_piece(item):
+            self._take_in(waited)
+
+    def _take_in(self, waited: _Waited) -> None:
+        """Wait until all that was handed over is acknowledged, or something has failed."""
+        while waited.missing and not waited.has_failed:
+            self._at_work.poll(_POLL_S)
+
+    def _hear_of_the_cause(self, waited: _Waited) -> None:
+        """A record was withdrawn: wait for the report of the one whose fault it is, if it is one's.
+
+        Otherwise librdkafka says what has broken the transaction to any call.
+        """
+        assert waited.withdrawn is not None, "nothing was withdrawn"
+        until_s = monotonic() + _CAUSE_S
+        while waited.failure is None and waited.missing and monotonic() < until_s:
+            self._at_work.poll(_POLL_S)
+        if waited.failure is None:
+            error, topic, number = waited.withdrawn
+            waited.failure, waited.names_none = (self._cause_of(error), topic, number), True

@@ -176,9 +176,9 @@ class KafkaLog(TransactionCalls):
             while not failures and len(offsets) < len(ends):
                 self._at_work.poll(_POLL_S)
         except KafkaException as error:
-            return Landed(self._of(error.args[0], where, Said.REFUSED))
+            failures.append(error.args[0])
         if failures:
-            return Landed(self._of(failures[0], where, Said.REFUSED))
+            return Landed(self._of(self._cause_of(failures[0]), where, Said.REFUSED))
         if not self._is_same_topic():
             return Landed(Said.REFUSED)
         return Landed(Said.DONE, offsets[0], offsets[last])

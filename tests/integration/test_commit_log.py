@@ -355,3 +355,16 @@ def test_what_is_too_large_hurts_only_its_caller(opened: Open) -> None:
         else:
             assert isinstance(answer.result(WAIT_S), Applied)
     assert len(machine.offsets) == 3
+
+
+def test_a_record_that_the_topic_refuses_is_told_though_many_are_behind_it(
+    opened: Open, admin: AdminClient, name: str
+) -> None:
+    """librdkafka refuses those behind it for another reason, and may tell of them first."""
+    set_topic(admin, name, "max.message.bytes", "3000")
+    log, machine = opened("a")
+    sizes = [1, 5_000, *[100] * 20_000]
+    with pytest.raises(RecordTooLargeError):
+        log.append([NewRecord(b"k", bytes(size)) for size in sizes])
+    log.append([put("x", 1)])
+    assert machine.values == {"x": 1}

@@ -100,15 +100,19 @@ def test_whichever_call_finds_out_says_that_it_was_fenced(
     assert values(name) == [b"newer"]
 
 
+@pytest.mark.parametrize("behind", [0, 50_000])
 def test_a_refused_record_voids_all_and_is_named(
-    config: Config, topic: MakeTopic, group_id: str, values: Values
+    config: Config, topic: MakeTopic, group_id: str, values: Values, behind: int
 ) -> None:
-    name = topic(config={"max.message.bytes": "1000"})
+    """Also if others are withdrawn because of it, and librdkafka tells of those first."""
+    name, other = topic(config={"max.message.bytes": "1000"}), topic()
     with Publisher(config, group_id) as publisher:
         with pytest.raises(RecordTooLargeError, match=name), publisher.transaction():  # noqa: PT012
             publisher.write(name, b"small")
             publisher.write(name, b"x" * 2_000)
-        assert values(name) == []
+            for _ in range(behind):
+                publisher.write(other, b"x" * 100)
+        assert values(name) == values(other) == []
 
 
 def clients() -> set[int]:
