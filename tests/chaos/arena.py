@@ -7,18 +7,23 @@ run stays: each has topics and a group of its own. The brokers belong to us alon
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ElectionType, KafkaException
+from confluent_kafka import Consumer, ElectionType, IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
+from assignors import TopicPartition
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.broker.ports import free_ports
+from coop_consumer.config import Config
+from coop_consumer.kafka.open_transactions import open_transactions
+from coop_consumer.kafka.topics import LATEST
 from tests.chaos.proxy import LOOPBACK, Proxy
 from tests.support.brokers import SPARED, own_broker
 from tests.support.stock import eventually
@@ -96,6 +101,31 @@ class Arena:
         self.broker.restart(node)
         self.admin = self.new_admin()
         self.wait_for_leaders()
+
+    def undecided(self, *topics: str) -> list[str]:
+        """Which transactions are open in these topics, and what brokers make of them."""
+        known = self.admin.list_topics(timeout=ADMIN_TIMEOUT_S).topics
+        asked = {
+            Place(topic, number): LATEST
+            for topic in topics
+            if topic in known
+            for number in known[topic].partitions
+        }
+
+        def ends(isolation: IsolationLevel) -> dict[TopicPartition, int]:
+            told = self.admin.list_offsets(asked, isolation_level=isolation)
+            return {
+                TopicPartition(it.topic, it.partition): future.result(ADMIN_TIMEOUT_S).offset
+                for it, future in told.items()
+            }
+
+        stable, end = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+        behind = {tp: (stable[tp], end[tp]) for tp in stable if stable[tp] < end[tp]}
+        config = Config.from_dict({**self.client, "group.id": "undecided"})
+        now_ms = int(time.time() * 1_000)
+        return [
+            f"{it.told(now_ms)}. {it.outlook}" for it in open_transactions(config, behind).values()
+        ]
 
     def new_admin(self) -> AdminClient:
         return AdminClient(self.quiet_client)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -126,6 +126,9 @@ def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "", once: bool =
             stuck = str(error)
             scene.fleet.explain()
             scene.tell(f"STUCK: {stuck}")
+            with suppress(*TROUBLES):  # brokers may be what is stuck
+                for it in arena.undecided(*scene.topics):
+                    scene.tell(it)
     outcome = Outcome(fault, seed, verdict, stuck, tuple(scene.fleet.ended), folder)
     if outcome.is_told:
         write_story(scene, verdict, folder)
