@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from coop_consumer import forks
 from coop_consumer.config.addresses import another_port, host_of
@@ -37,6 +40,19 @@ _KEEP_ALIVE_S = 75
 _CLOSE_S = 1.0
 _SAMPLE_S = 10.0
 _UVICORNS = ("uvicorn.error", "uvicorn.access")
+
+
+def _nothing_but(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Response]:
+    """The answer at any other path: what there is."""
+    paths = [it.path for it in routes if isinstance(it, Route) and "GET" in (it.methods or ())]
+    shown = [re.sub(r"{(\w+)(:path)?}", lambda it: it[1].upper(), path) for path in paths]
+    text = f"There is nothing at this path. This server answers at {', '.join(shown)}.\n"
+
+    def answer(request: Request, error: Exception) -> Response:
+        del request, error
+        return PlainTextResponse(text, HTTPStatus.NOT_FOUND)
+
+    return answer
 
 
 class OpsServer:
@@ -82,7 +98,11 @@ class OpsServer:
         host, port, *_ = self.listener.getsockname()
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         config = uvicorn.Config(
-            Starlette(routes=list(routes), middleware=list(middleware)),
+            Starlette(
+                routes=list(routes),
+                middleware=list(middleware),
+                exception_handlers={HTTPStatus.NOT_FOUND: _nothing_but(routes)},
+            ),
             loop="asyncio",  # else uvloop, if there is one: 10 ms more, and no use here
             lifespan="off",
             ws="none",

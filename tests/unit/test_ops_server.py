@@ -169,7 +169,10 @@ def test_a_scrape_that_takes_long_delays_no_probe() -> None:
 
 def test_another_path_is_not_found_and_another_method_not_allowed() -> None:
     with serving() as server:
-        assert get(server, "/")[0] == 404
+        for path in ("/", "/groups/billing"):
+            status, told = get(server, path)
+            assert status == 404
+            assert b"answers at /metrics, /livez" in told
         assert get(server, method="POST")[0] == 405
         assert get(server, method="HEAD")[0] == 200
 
