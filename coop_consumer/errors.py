@@ -316,7 +316,8 @@ class AppendInDoubtError(RetriableError):
 class LogBlockedError(RetriableError):
     """Somebody's undecided transaction holds up a partition.
 
-    `whose` names the writer for people; `command` is how an operator ends it.
+    `whose` names the writer for people. `outlook` says what ends it, in whole sentences, and
+    `command` is how an operator does.
     """
 
     topic: str
@@ -324,14 +325,15 @@ class LogBlockedError(RetriableError):
     offset: int
     whose: str
     waited_s: int
+    outlook: str
     command: str
 
     def __str__(self) -> str:
         return (
             f"{self.topic}-{self.partition}: a transaction of {self.whose} has been undecided at "
             f"offset {self.offset} for {self.waited_s:g} s. What lies behind it is not visible "
-            "until then, and nothing was changed. Brokers abort it after its "
-            f"transaction.timeout.ms. If it stays beyond that, end it by `{self.command}`."
+            f"until then, and nothing was changed. {self.outlook} The command is "
+            f"`{self.command}`."
         )
 
 

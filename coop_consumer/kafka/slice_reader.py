@@ -217,7 +217,8 @@ class _SliceReader:
 
         found = open_transactions(self._config, {tp: (readable, end)})[tp]
         return LogBlockedError(
-            tp.topic, tp.partition, readable, found.whose, round(silent_s), found.command
+            *(tp.topic, tp.partition, readable, found.whose, round(silent_s)),
+            *(found.outlook, found.command),
         )
 
     def _is_missing(self) -> bool:

@@ -266,4 +266,6 @@ class KafkaLog(TransactionCalls):
     def blocked(self, offset: int, waited_s: float) -> CoopConsumerError:
         """The error of a call that has waited for an undecided transaction for so long."""
         found = self._open_transaction(offset)
-        return LogBlockedError(*self.place, offset, found.whose, round(waited_s), found.command)
+        return LogBlockedError(
+            *self.place, offset, found.whose, round(waited_s), found.outlook, found.command
+        )

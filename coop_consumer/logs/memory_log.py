@@ -278,7 +278,10 @@ class MemoryClient:
     def blocked(self, offset: int, waited_s: float) -> CoopConsumerError:
         """The error of a call that has waited for an undecided transaction."""
         whose = self.partition.stored[offset].writer
-        return LogBlockedError(*self.place, offset, whose, round(waited_s), "nothing ends it here")
+        return LogBlockedError(
+            *(*self.place, offset, whose, round(waited_s)),
+            *("Its writer decides it.", "write_markers() of the partition"),
+        )
 
     def not_served(self) -> CoopConsumerError:
         """The error of an id that waits for its marker for too long."""

@@ -25,7 +25,9 @@ EXAMPLES: dict[type[CoopConsumerError], CoopConsumerError] = {
         errors.AppendAbortedError("orders", 3, "timed out"),
         errors.AppendInDoubtError("orders", 3, bytes(16), "timed out"),
         errors.TransactionDroppedError("billing", "m1"),
-        errors.LogBlockedError("orders", 3, 17, "transactional.id a", 60, "kafka-transactions.sh"),
+        errors.LogBlockedError(
+            "orders", 3, 17, "transactional.id a", 60, "Nobody ends it.", "end.sh"
+        ),
         errors.LogTokenError("orders", 3, "names offset -7"),
         errors.AppendTooLargeError("orders", 3, 200_000, 1_000, 100_000, 64 << 20),
         errors.SnapshotError("orders-snapshots", 3, "is of another topic", "Delete it"),
