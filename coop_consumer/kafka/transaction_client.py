@@ -76,16 +76,14 @@ class _Waited:
         failure: What is wrong with a record, its topic, and its number.
         withdrawn: The same of one that is not sent because something has broken the transaction:
             librdkafka may tell of those behind a refused record before it tells of that record.
-        names_none: The failure is what has broken the transaction; the record that it names may be
-            any.
-        refused: The numbers of all records with that failure: a batch may be refused for one.
+        refused: The numbers of all records with that failure: a batch may be refused for one. None:
+            the failure is what has broken the transaction, and the record that it names may be any.
     """
 
     missing: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     failure: tuple[KafkaError, str, int] | None = None
     withdrawn: tuple[KafkaError, str, int] | None = None
-    names_none: bool = False
     refused: list[int] = field(default_factory=list)
 
     @property
@@ -205,8 +203,8 @@ class TransactionClient(TransactionCalls):
             topics = [topic_of(it) for _, it in left]
             number = self._first_unfit(topics, number)
             topic = topics[number]
-        elif is_of_a_batch(error) or (waited.names_none and self._is_refusal(error)):
-            numbers = range(len(left)) if waited.names_none else waited.refused
+        elif is_of_a_batch(error) or (not waited.refused and self._is_refusal(error)):
+            numbers = waited.refused or range(len(left))
             effect = self._batch.refused([left[n][1] for n in numbers])
             if effect is None:
                 self.final, self.why = None, f"topic {topic}: one of a batch: {error.str()}"
@@ -342,4 +340,4 @@ class TransactionClient(TransactionCalls):
             self._at_work.poll(_POLL_S)
         if waited.failure is None:
             error, topic, number = waited.withdrawn
-            waited.failure, waited.names_none = (self._cause_of(error), topic, number), True
+            waited.failure = self._cause_of(error), topic, number
