@@ -200,6 +200,11 @@ class MemberCore:
 
     def handle(self, event: events.Event, now_ms: int) -> list[Action]:
         """Take in what happened; returns what is to be done, in order."""
+        self.take(event, now_ms)
+        return self.decide()
+
+    def take(self, event: events.Event, now_ms: int) -> bool:
+        """Take in what happened; returns whether `decide` may wait until others are taken in."""
         state = self.state
         state.now_ms = now_ms
         state.count_anew()
@@ -229,6 +234,15 @@ class MemberCore:
                 self.assignments.lost(event.reason)
             case _:
                 self._handle_rare(event)
+        return self.pressure.has_room(event)
+
+    def decide(self) -> list[Action]:
+        """What is to be done now, in order; of one event, or of all that were taken in together.
+
+        What is due is looked for in all partitions. So for a thousand of them, which bring
+        thousands of events when they begin, it is looked for once for many.
+        """
+        state = self.state
         state.count_anew()
         self._do_due()
         state.count_anew()

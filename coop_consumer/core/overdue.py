@@ -88,8 +88,6 @@ class Overdue:
 
     def _overdue(self, lane: Entry, record: Record, running_ms: int) -> None:
         state, policy = self.state, self.state.config.on_overdue
-        state.counters.overdue += 1
-        state.tally.of(record.tenure.tp.topic).expired += 1
         alone = KeyRange(record._key_hash, record._key_hash)  # if its range has moved on
         key_range = next((r for r in lane.tenure.ranges if record._key_hash in r), alone)
         tp, offset = record.tenure.tp, record._offset
@@ -98,11 +96,18 @@ class Overdue:
         error = HandlerOverdueError(
             tp.topic, tp.partition, key_range, offset, key, running_ms, policy
         )
+        with state.lock:
+            if self._has_ended(record):
+                return
+            if policy is OnOverdue.FAIL:  # whatever the handler does from now on counts for nothing
+                state.lanes.abandon(lane, record, failure_of(error))
+        state.counters.overdue += 1
+        state.tally.of(record.tenure.tp.topic).expired += 1
         facts = facts_of(record, keys)
         facts["error"] = error
         state.actions.append(HandlerOverdue(lane, error, facts))
         if policy is OnOverdue.FAIL:
-            self._abandon(lane, record, error)
+            state.actions.append(AbandonLane(lane))
         else:
             self.failures.note(record, failure_of(error), fell=policy is OnOverdue.EXIT)
         if policy is OnOverdue.EXIT and self._ending is None:
@@ -110,9 +115,6 @@ class Overdue:
             for view in state.views.values():
                 view.hurry()
 
-    def _abandon(self, lane: Entry, record: Record, error: HandlerOverdueError) -> None:
-        """Leave the handler alone: whatever it does from now on counts for nothing."""
-        state = self.state
-        state.actions.append(AbandonLane(lane))
-        with state.lock:
-            state.lanes.abandon(lane, record, failure_of(error))
+    def _has_ended(self, record: Record) -> bool:
+        """Whether its handler has ended since executors were last looked at. Under the lock."""
+        return record in list(self.state.lanes.finished)

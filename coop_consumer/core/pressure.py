@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from assignors import hull
 from coop_consumer.core.actions import HoldFetch, Level
+from coop_consumer.core.events import Fetched
 from coop_consumer.core.hot import busiest, first_of
 from coop_consumer.core.key_names import named, shown
 from coop_consumer.core.lane import HELD, RUNNING, Lane
@@ -31,6 +32,7 @@ from coop_consumer.plain_text import counted
 
 if TYPE_CHECKING:
     from assignors import TopicPartition
+    from coop_consumer.core.events import Event
     from coop_consumer.core.handover import Handover
     from coop_consumer.core.state import MemberState, Partition
 
@@ -65,6 +67,7 @@ class Pressure:
         self.holding = False
         self.bound: FetchBound | None = None
         self._held_since_ms = 0
+        self._pending_max = 0
         self._excess = self._excess_bytes = 0
         self._counted_at = self._counted_bytes = 0
         self._counted_ms = self._counted_failures = 0
@@ -76,9 +79,21 @@ class Pressure:
         self._wall_left_ms: dict[TopicPartition, int] = {}
         self._wall_told: set[TopicPartition] = set()  # and not that they have left it
 
+    def has_room(self, event: Event) -> bool:
+        """Whether no bound can be reached by what has come since the last look. O(1)."""
+        state, config = self._state, self._state.config
+        if isinstance(event, Fetched):
+            self._pending_max += len(event.messages)
+        pending = self._pending_max
+        if pending >= config.max_num_ranges_held * _WALL_RESUME_SHARE:
+            return False
+        held = state.load.bytes_waiting + pending * state.overhead
+        is_far = held < config.max_bytes_key_range_cache / 2
+        return self.holding or (is_far and pending < config.max_records_in_lanes)
+
     def hold_or_resume(self) -> None:
         """Stop fetching at a bound; go on when half of it is free again."""
-        pending = self._state.pending()
+        pending = self._pending_max = self._state.pending()
         self._watch_wall(pending)
         self.bound = self._bound(pending, RESUME_SHARE if self.holding else 1.0)
         full = self.bound is not None

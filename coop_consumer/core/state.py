@@ -6,7 +6,7 @@ writes it. `MemberCore` is the one door through which events come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -131,10 +131,9 @@ class Partition:
 
     # ---- what is held --------------------------------------------------------------------------
 
-    def all_tenures(self) -> Iterator[Tenure]:
+    def all_tenures(self) -> Sequence[Tenure]:
         """Tenures that hold or drain something."""
-        yield from self.tenures
-        yield from self.draining
+        return [*self.tenures, *self.draining] if self.draining else self.tenures
 
     def processed(self) -> tuple[KeyRange, ...]:
         """The ranges of all tenures here."""
@@ -196,7 +195,7 @@ class Partition:
         agreement = self.agreement
         return bool(
             self.waiting
-            or (agreement.leads and not agreement.epoch)
+            or agreement.is_wanting
             or (agreement.is_lost and not self.idle)
             or any(tenure.blocked.hashes for tenure in self.tenures)
         )
@@ -553,11 +552,11 @@ class MemberState(OwnRun):
     def pending(self) -> int:
         """Records admitted and unfinished, over all tenures; O(1) until `count_anew`."""
         if self._pending < 0:
-            self._pending = sum(
-                len(tenure.pending)
-                for partition in self.partitions.values()
-                for tenure in partition.all_tenures()
-            )
+            count = 0
+            for partition in self.partitions.values():
+                for tenure in partition.all_tenures():
+                    count += len(tenure.pending)
+            self._pending = count
         return self._pending
 
     @property

@@ -29,6 +29,7 @@ from coop_consumer.kafka.translate import fetched_from, translated
 from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.member.committed_reads import CommittedReads
 from coop_consumer.member.inbox import Inbox
+from coop_consumer.member.offset_commits import OffsetCommits
 from coop_consumer.member.range_calls import RangeCalls
 from coop_consumer.member.topic_side import TopicSide
 from coop_consumer.tracebacks import traceback_of
@@ -87,6 +88,10 @@ class Hands:
         self._fenced: set[RunId] = set()
         self._told: set[RunId] = set()  # each run counts once
         self._committed_reads = CommittedReads(self.committed, self._committed_read)
+        self._offset_commits = OffsetCommits(
+            self._commit_offsets,
+            lambda asked, error: self.inbox.tell(events.OffsetsCommitted(asked.token, error)),
+        )
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -145,7 +150,7 @@ class Hands:
             actions.Fence: lambda a: self._fence_once(a.runs),
             actions.DeadLetter: self.committer.dead_letter,
             actions.FetchCommitted: lambda a: self._committed_reads.ask(a.partitions),
-            actions.CommitOffsets: self._commit_offsets,
+            actions.CommitOffsets: self._offset_commits.add,
             actions.ResolveOffset: self._resolve_offset,
             actions.ConfirmMembership: self._confirm,
             actions.AskEnds: self._ask_ends,
@@ -255,13 +260,11 @@ class Hands:
             return
         self.inbox.tell(events.CommittedRead(done.result()))
 
-    def _commit_offsets(self, action: actions.CommitOffsets) -> None:
-        offsets = {(tp.topic, tp.partition): value for tp, value in action.offsets.items()}
-        self.membership.commit(
-            offsets,
-            action.generation,
-            lambda error: self.inbox.tell(events.OffsetsCommitted(action.token, error)),
-        )
+    def _commit_offsets(
+        self, offsets: Mapping[TopicPartition, Committed], generation: int, done: Told
+    ) -> None:
+        places = {(tp.topic, tp.partition): value for tp, value in offsets.items()}
+        self.membership.commit(places, generation, done)
 
     # ---- ends ----------------------------------------------------------------------------------
 

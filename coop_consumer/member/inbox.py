@@ -85,6 +85,16 @@ class Inbox:
             event, after = self._events.get(timeout=timeout_s)
         except Empty:
             event, after = TICK, None
+        return self._taken(event, after)
+
+    def waiting(self) -> tuple[events.Event, After | None] | None:
+        """The next event, if one waits."""
+        try:
+            return self._taken(*self._events.get_nowait())
+        except Empty:
+            return None
+
+    def _taken(self, event: events.Event, after: After | None) -> tuple[events.Event, After | None]:
         if event is TICK:
             self._waking = False
         while self._glances:

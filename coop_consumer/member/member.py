@@ -78,6 +78,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_TOGETHER_S = 0.005
+"""Events that wait are taken in together, for so long; then what they bring about is done."""
 _MEMORY_S = 5.0
 """How often the member looks what its process has in memory."""
 
@@ -460,7 +462,7 @@ class MemberRun:
             self._end(error)
 
     def _step(self) -> bool:
-        """Take one event in. False: another thread took over as the member's thread."""
+        """Take in what has come. False: another thread took over as the member's thread."""
         core, executor = self._core, self._executor
         assert executor is not None, "start() gives the executor"
         now_s, (answered_s, joining) = time.monotonic(), self._membership.answered()
@@ -473,7 +475,13 @@ class MemberRun:
             core.state.tally.memory_bytes = resident_bytes()
         wake_ms = min(core.next_wake_ms(), self._side.due_ms)
         event, after = self.inbox.next(max((wake_ms - self.now_ms()) / 1_000, 0.001))
-        decided = core.handle(event, self.now_ms())
+        now_ms, until_s = self.now_ms(), time.monotonic() + _TOGETHER_S
+        while core.take(event, now_ms) and after is None and time.monotonic() < until_s:
+            waiting = self.inbox.waiting()
+            if waiting is None:
+                break
+            event, after = waiting
+        decided = core.decide()
         self.error = core.closing.error
         for action in decided:
             self._hands.perform(action)

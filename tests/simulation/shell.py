@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 
 GROUP_LOST_SHARE = 0.25
+TOGETHER_MS = 5
+"""What comes in so many milliseconds may be taken in together."""
 """Of what is lost elsewhere, so much is lost of joins and syncs."""
 
 
@@ -107,6 +109,7 @@ class MemberShell:
         self.alive, self.paused, self.closing, self.crashed = True, False, False, False
         self.put_out = False
         self._was_letting_go = self.left_draining = self._waking = self.is_crowded = False
+        self._news, self._undecided = False, 0
         self.seat: Seat | None = None
         self.topics = dict(world.topics)
         self.ranges: Ranges = {}
@@ -290,13 +293,34 @@ class MemberShell:
     # ---- the core ------------------------------------------------------------------------------
 
     def handle(self, event: events.Event) -> None:
-        """Give the core an event, and carry out its actions."""
+        """Give the core an event, and carry out what it decides; or after those that follow."""
         world = self._world
         world.note(self.title, "hears", event)
         world.touched.add(self)
         world.at_work = self
-        done = self.core.handle(event, world.scheduler.now_ms)
-        world.checker.loads.handled(self, event, done)
+        can_wait = self.core.take(event, world.scheduler.now_ms)
+        world.checker.loads.taken(self, event)
+        self._news |= not isinstance(event, events.Tick)
+        if can_wait and not isinstance(event, events.Joining) and world.takes_together():
+            self._undecided += 1
+            self.later(0, TOGETHER_MS, self._decide_at_last)
+        else:
+            self._decide()
+
+    def _decide_at_last(self) -> None:
+        if self._undecided:
+            if self._undecided > 1:
+                self._world.happened("events together")
+            self._world.touched.add(self)
+            self._world.at_work = self
+            self._decide()
+
+    def _decide(self) -> None:
+        """Carry out what the core decides by all events that it has taken in."""
+        world, has_news = self._world, self._news
+        self._news, self._undecided = False, 0
+        done = self.core.decide()
+        world.checker.loads.decided(self, done)
         for action in done:
             world.note(self.title, "does", action)
             self._perform[type(action)](action)
@@ -305,7 +329,7 @@ class MemberShell:
         if self.is_crowded:
             world.happened("outputs at their bound")
         was_caught_up, self._is_caught_up = self._is_caught_up, self.core.caught_up
-        if self._is_caught_up and not (was_caught_up and isinstance(event, events.Tick)):
+        if self._is_caught_up and (has_news or not was_caught_up):
             world.checker.answers.says_caught_up(self)
         was_letting_go, self._was_letting_go = self._was_letting_go, self.is_letting_go
         if self._was_letting_go and not was_letting_go:

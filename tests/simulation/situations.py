@@ -54,6 +54,7 @@ REQUIRED = {
     "plain commit": "a plain member, beside ours or before them, commits an offset",
     "new run": "a member has lost its progress topic, and begins again with another",
     "rest": "the group has nothing left to do, and is watched",
+    "events together": "a member takes in several events before it decides what to do",
     "load": "a member reports its load in the progress log",
     "load of a claim": "a member that joins tells the load of what it holds",
 }
@@ -67,6 +68,7 @@ WITH_TRANSACTIONS = {
     "record in parts": REQUIRED["record in parts"],
     "undecided": REQUIRED["undecided"],
     "load": REQUIRED["load"],
+    "events together": REQUIRED["events together"],
     "zombie": "a member goes on that the group has put out meanwhile",
     "transaction aborted": "a transaction is aborted for certain",
     "transaction stale": "a transaction is refused, as the group is in another generation",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,8 @@ _HURRY_EVERY, _HURRY_AT = 14, 7
 _LOAD_EVERY, _LOAD_AT = 7, 6
 """In one seed of so many, members measure their load at once and report it often."""
 _LOAD_MS = 300
+_TOGETHER_EVERY, _TOGETHER_AT, _TOGETHER = 5, 4, 0.5
+"""In one seed of so many, a member decides after half of its events only; others come before."""
 _NARROW_EVERY, _NARROW_AT = 7, 6
 """In one seed of so many, few outputs may wait, by its number as well."""
 OUTPUTS_MAX = 3
@@ -147,6 +150,8 @@ class World:
         if exactly_once:
             self.scenario = with_transactions(self.scenario)
         self.tells_loads = seed % _LOAD_EVERY == _LOAD_AT
+        is_together = seed % _TOGETHER_EVERY == _TOGETHER_AT
+        self._together = Random(f"together {seed}") if is_together else None
         self.is_patient = exactly_once and seed % _WILD_EVERY != _WILD_AT
         self.keeps_state = exactly_once and self.scenario.ordering != "none"
         is_upgrade = self.scenario.upgrade_from != "none"
@@ -454,6 +459,10 @@ class World:
     def note(self, who: str, verb: str, what: object = "") -> None:
         """Remember an event for the trace."""
         self._notes.append((self.scheduler.steps, self.scheduler.now_ms, who, verb, what))
+
+    def takes_together(self) -> bool:
+        """Whether a member that has taken in an event takes in others before it decides."""
+        return self._together is not None and self._together.random() < _TOGETHER
 
     def happened(self, situation: str) -> None:
         """Count a situation."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from assignors import WHOLE, Wait, decode_subscription, key_hash
-from coop_consumer.core import actions
+from coop_consumer.core import actions, events
 from coop_consumer.core.lane import Entry
 from coop_consumer.core.lanes import READY_ONE_BY_ONE
 from coop_consumer.core.record import HEADER_BYTES, RECORD_BYTES
@@ -41,6 +41,31 @@ def test_the_fetch_is_held_when_the_lanes_are_full_and_goes_on_when_half_is_free
     for offset in range(4, 6):
         member.finish(offset)
     assert holds(member) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("bound", "size"),
+    [
+        ({"max_records_in_lanes": 10}, 1),
+        ({"max_num_ranges_held": 12, "max_num_ranges_to_commit": 12}, 1),
+        ({"max_bytes_key_range_cache": 1_048_576}, 52_428),
+    ],
+)
+def test_what_comes_together_waits_for_a_decision_unless_a_bound_is_near(
+    bound: dict[str, int], size: int
+) -> None:
+    member = TableMember(**bound)
+    member.assign(WHOLE)
+    ((stream, _),) = member._delivered.items()
+
+    def take(first: int) -> bool:
+        batch = [SimMessage(0, n, b"k%d" % n, size=size) for n in range(first, first + 4)]
+        event = events.Fetched(T0, stream, first, first + 4, batch, at_end=True)
+        return member.core.take(event, member.now_ms)
+
+    assert [take(first) for first in (0, 4, 8)] == [True, True, False]
+    member.core.decide()
+    assert member.core.pressure.holding or member.core.state.load.walled
 
 
 def test_bytes_that_wait_hold_the_fetch_like_records() -> None:

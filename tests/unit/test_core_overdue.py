@@ -75,6 +75,25 @@ def test_failed_it_is_tried_again_and_its_old_handler_counts_for_nothing() -> No
     assert member.core.state.counters.failures == 1
 
 
+@pytest.mark.parametrize("policy", ["fail", "leave", "exit"])
+def test_a_handler_that_ends_just_before_the_look_is_not_overdue(policy: str) -> None:
+    member = TableMember(max_processing_ms=1_000, on_overdue=policy)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    for _ in range(9):
+        member.after(100)
+    member.core.take(events.Tick(), member.now_ms + 1_000)
+    member.core.lanes.finished.extend(record for _, record, _ in member.running.values())
+    assert not {type(it) for it in member.core.decide()} & {
+        actions.HandlerOverdue,
+        actions.AbandonLane,
+    }
+    assert member.core.state.counters.overdue == member.core.state.counters.failures == 0
+    assert member.core.state.counters.finished == 1
+    member.core.check()
+
+
 def test_so_it_is_in_the_middle_of_a_lane() -> None:
     member = TableMember(max_processing_ms=1_000, on_overdue="fail", attempt_backoff_ms=100)
     member.assign(WHOLE)

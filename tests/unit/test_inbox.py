@@ -26,6 +26,17 @@ def test_without_an_event_a_tick_comes_in_time() -> None:
     assert Inbox().next(0.001) == (TICK, None)
 
 
+def test_what_waits_is_taken_without_waiting() -> None:
+    inbox = Inbox()
+    assert inbox.waiting() is None
+    inbox.tell(events.Close())
+    seen = inbox.glance(lambda: "seen")
+    assert inbox.waiting() == (events.Close(), None)
+    assert seen.done(), "a glance comes before what waits"
+    assert inbox.waiting() == (TICK, None)
+    assert inbox.waiting() is None
+
+
 def test_many_who_wake_the_member_wake_it_once() -> None:
     inbox = Inbox()
     for _ in range(3):

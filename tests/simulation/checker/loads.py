@@ -31,14 +31,17 @@ class LoadCheck:
         self._world = world
         self._last: dict[Tenure, tuple[int, int, int]] = {}
 
-    def handled(self, shell: MemberShell, event: Event, done: list[Action]) -> None:
-        """Check what a member has measured and told since the last event."""
+    def taken(self, shell: MemberShell, event: Event) -> None:
+        """Check what a member has measured of what it has taken in."""
         if isinstance(event, Fetched):
             partition = shell.core.state.partitions.get(event.tp)
             for tenure in partition.tenures if partition else ():
                 if tenure.load.last != self._last.get(tenure, (0, 0, 0)):
                     self._last[tenure] = tenure.load.last
                     self._check_sample(shell, tenure, event)
+
+    def decided(self, shell: MemberShell, done: list[Action]) -> None:
+        """Check what it tells."""
         for action in done:
             for data, value in action.entries if isinstance(action, Append) else ():
                 key = decode_key(data)
