@@ -150,8 +150,7 @@ class World:
         if exactly_once:
             self.scenario = with_transactions(self.scenario)
         self.tells_loads = seed % _LOAD_EVERY == _LOAD_AT
-        is_together = seed % _TOGETHER_EVERY == _TOGETHER_AT
-        self._together = Random(f"together {seed}") if is_together else None
+        self._together = Random(f"together {seed}")
         self.is_patient = exactly_once and seed % _WILD_EVERY != _WILD_AT
         self.keeps_state = exactly_once and self.scenario.ordering != "none"
         is_upgrade = self.scenario.upgrade_from != "none"
@@ -462,7 +461,8 @@ class World:
 
     def takes_together(self) -> bool:
         """Whether a member that has taken in an event takes in others before it decides."""
-        return self._together is not None and self._together.random() < _TOGETHER
+        is_one = self.seed % _TOGETHER_EVERY == _TOGETHER_AT
+        return is_one and self._together.random() < _TOGETHER
 
     def happened(self, situation: str) -> None:
         """Count a situation."""
