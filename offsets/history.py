@@ -20,6 +20,7 @@ has more of the epoch than the retirement knows, and the retirement is void (dec
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -113,10 +114,7 @@ class Committed(NamedTuple):
         >>> Committed(7, "coop-eo:3:00000000").tagged, Committed(7, "set by a reset tool").tagged
         ((<Tag.EXACTLY_ONCE: 'coop-eo'>, 3), (None, 0))
         """
-        tag, _, rest = self.metadata.partition(":")
-        number, _, topic = rest.partition(":")
-        is_ours = tag in set(Tag) and number.isdecimal() and bool(topic)
-        return (Tag(tag), int(number)) if is_ours else (None, 0)
+        return _tagged(self.metadata)
 
     def is_of(self, topic_id: bytes) -> bool:
         """Whether it speaks of this topic, and not of a deleted one of its name."""
@@ -124,6 +122,14 @@ class Committed(NamedTuple):
         if retirement := self.retirement:
             return retirement.topic == topic_id[:_TOPIC_BYTES].hex()
         return tag is None or self == self.mirror(self.offset, epoch, topic_id, tag)
+
+
+@lru_cache(maxsize=256)  # all partitions of a topic and epoch have the same
+def _tagged(metadata: str) -> tuple[Tag | None, int]:
+    tag, _, rest = metadata.partition(":")
+    number, _, topic = rest.partition(":")
+    is_ours = tag in set(Tag) and number.isdecimal() and bool(topic)
+    return (Tag(tag), int(number)) if is_ours else (None, 0)
 
 
 def of_topic(committed: Committed | None, topic_id: bytes) -> Committed | None:

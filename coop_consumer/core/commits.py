@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from assignors import TopicPartition
 from coop_consumer.core.actions import Answer, CommitLate, DoubtEnded, Level
 from coop_consumer.core.events import NO_MEMBER, CommitDone, CommitRefused, Refusal
+from coop_consumer.core.state import tenures_of
 from coop_consumer.core.transaction import TransactionCall
 from coop_consumer.errors import TransactionAbortedError
 from coop_consumer.log_events import LogEvent
@@ -148,8 +149,7 @@ class Commits:
 
     def _has_finished(self) -> bool:
         """Whether anything is finished that no commit has taken along."""
-        partitions = self._state.partitions.values()
-        return any(tenure.finished for it in partitions for tenure in it.all_tenures())
+        return any(tenure.finished for tenure in tenures_of(self._state.partitions.values()))
 
     def next_due_ms(self) -> int | None:
         """When something may have to be committed; None: nothing has changed. O(views), mostly."""
@@ -259,11 +259,10 @@ class Commits:
     def _changed(self) -> dict[int, tuple[LogView, list[Tenure]]]:
         """Tenures whose records have changed, by log partition."""
         changed: dict[int, tuple[LogView, list[Tenure]]] = {}
-        for partition in self._state.partitions.values():
-            for tenure in partition.all_tenures():
-                if tenure.begun and tenure.dirty:
-                    view = partition.view
-                    changed.setdefault(view.log_partition, (view, []))[1].append(tenure)
+        tenures = tenures_of(self._state.partitions.values())
+        for tenure in [it for it in tenures if it.dirty and it.begun]:
+            view = self._state.partitions[tenure.tp].view
+            changed.setdefault(view.log_partition, (view, []))[1].append(tenure)
         return changed
 
     def _commit(self, changed: Sequence[tuple[LogView, list[Tenure]]]) -> None:

@@ -53,6 +53,7 @@ class Endings:
         if not ranges:
             return
         state = self.state
+        tenure.was_hot = partition.is_hot(tenure)
         running = self.intake.give_up(tenure, ranges)
         tenure.give_up(ranges, map(hash_of, running))
         partition.view.hurry()

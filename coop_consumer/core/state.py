@@ -6,10 +6,10 @@ writes it. `MemberCore` is the one door through which events come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final, Unpack
 
 from assignors import WHOLE, KeyRange, TopicPartition, Wait, intersect, subtract, union
@@ -140,9 +140,10 @@ class Partition:
         return union(r for tenure in self.tenures for r in tenure.ranges)
 
     def is_hot(self, tenure: Tenure) -> bool:
-        """Whether a tenure is one of a hot hash, and of nothing else."""
-        return len(tenure.ranges) == 1 and any(
-            tenure.ranges[0] == KeyRange(key_hash, key_hash) for key_hash in self.hot
+        """Whether a tenure is one of a hot hash, and of nothing else; also while it drains."""
+        return tenure.was_hot or (
+            len(tenure.ranges) == 1
+            and any(tenure.ranges[0] == KeyRange(key_hash, key_hash) for key_hash in self.hot)
         )
 
     def hashes_at_work(self) -> set[int]:
@@ -181,7 +182,9 @@ class Partition:
     @property
     def is_whole(self) -> bool:
         """Whether all of it is ours, and at work."""
-        return self.assigned == (WHOLE,) == self.processed()
+        if self.assigned != (WHOLE,):
+            return False
+        return [it.ranges for it in self.tenures] == [(WHOLE,)] or self.processed() == (WHOLE,)
 
     @property
     def idle(self) -> bool:
@@ -265,6 +268,11 @@ class Partition:
         for tenure in self.all_tenures():
             tenure.check()
         self.agreement.check()
+
+
+def tenures_of(partitions: Iterable[Partition]) -> Iterator[Tenure]:
+    """All that these hold or drain. It costs little where they are a thousand."""
+    return chain.from_iterable(map(Partition.all_tenures, partitions))
 
 
 @dataclass(slots=True, eq=False)
@@ -552,11 +560,8 @@ class MemberState(OwnRun):
     def pending(self) -> int:
         """Records admitted and unfinished, over all tenures; O(1) until `count_anew`."""
         if self._pending < 0:
-            count = 0
-            for partition in self.partitions.values():
-                for tenure in partition.all_tenures():
-                    count += len(tenure.pending)
-            self._pending = count
+            tenures = tenures_of(self.partitions.values())
+            self._pending = sum(len(tenure.pending) for tenure in tenures)
         return self._pending
 
     @property

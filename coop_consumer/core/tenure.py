@@ -114,6 +114,8 @@ class Tenure(Hold):
         load: How its records are spread over its hashes. Measured by `measuring`.
         came: When its records were fetched. Noted by `intake`.
         since_ms: When its ranges were assigned. Set by `beginning`.
+        was_hot: It was one of a hot hash, and of nothing else, until it was given up. Set by
+            `ending`.
     """
 
     key: TenureKey
@@ -132,6 +134,7 @@ class Tenure(Hold):
     load: TenureLoad = field(default_factory=TenureLoad)
     came: FetchTimes = field(default_factory=FetchTimes)
     since_ms: int = 0
+    was_hot: bool = False
 
     @property
     def id(self) -> TenureId:

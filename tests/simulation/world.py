@@ -78,7 +78,7 @@ _HURRY_EVERY, _HURRY_AT = 14, 7
 _LOAD_EVERY, _LOAD_AT = 7, 6
 """In one seed of so many, members measure their load at once and report it often."""
 _LOAD_MS = 300
-_TOGETHER_EVERY, _TOGETHER_AT, _TOGETHER = 5, 4, 0.5
+_TOGETHER_EVERY, _TOGETHER_AT, _TOGETHER = 8, 7, 0.5
 """In one seed of so many, a member decides after half of its events only; others come before."""
 _NARROW_EVERY, _NARROW_AT = 7, 6
 """In one seed of so many, few outputs may wait, by its number as well."""

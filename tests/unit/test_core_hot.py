@@ -8,6 +8,7 @@ from assignors import WHOLE, KeyRange, Wait, key_hash, subtract
 from coop_consumer.core import actions, beginning, hot
 from coop_consumer.core.actions import APART, MAIN
 from coop_consumer.core.state import MemberState
+from coop_consumer.log_events import LogEvent
 from tests.simulation.data_log import SimMessage
 from tests.unit.core_member import T0, TableMember, keys_in
 
@@ -318,6 +319,17 @@ def test_what_waits_of_a_hot_key_does_not_stop_the_others_at_the_wall() -> None:
     assert len(member.core.state.partitions[T0].streams) == 2
     assert member.core.state.pending() > WALL
     assert 150 in member.start()
+
+
+def test_what_waits_of_a_hot_key_is_no_wall_either_while_its_handler_drains() -> None:
+    member = member_of()
+    produce(member, *[HOT] * 150)
+    produce(member, b"other")
+    assert 0 in member.start()
+    member.assign()
+    settle(member)
+    assert len(member.core.state.partitions[T0].draining) > 0
+    assert LogEvent.FETCH_WALLED not in {it.event for it in member.told(actions.LogLine)}
 
 
 def test_with_a_long_queue_it_keeps_its_stream_when_the_partition_is_fetched_again() -> None:

@@ -7,7 +7,7 @@ import pytest
 from coop_consumer.core.overdue import Overdue
 
 BREAKS = ("I8",)
-SEED = 129
+SEED = 13295
 EXACTLY_ONCE = True
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from offsets import LoggedTenure
 
 BREAKS = ("I1", "I4")
-SEED = 319
+SEED = 1446
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

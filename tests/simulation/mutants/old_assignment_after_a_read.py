@@ -9,7 +9,7 @@ from coop_consumer.core.state import LogView
 
 BREAKS = ("I2", "I9", "I5")
 EXACTLY_ONCE = True
-SEED = 87
+SEED = 13
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
