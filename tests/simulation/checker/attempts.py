@@ -28,6 +28,7 @@ class AttemptCheck:
         self._in_turn: set[tuple[TopicPartition, int]] = set()  # when a member crashed
         self._noted_by: dict[tuple[str, int], set[tuple[TopicPartition, int]]] = {}
         self._ended = set[tuple[str, int]]()
+        self._early = set[tuple[TopicPartition, int]]()  # decided about again, while it is tried
 
     def noted(self, tp: TopicPartition, tenure: TenureId, record: Value) -> None:
         """Note an attempt that is in the log before it begins: it may be the last one."""
@@ -82,8 +83,8 @@ class AttemptCheck:
             return  # what a member that is gone had counted may be in no record of the log
         if last.execution.shell.flusher.failed or last.execution.shell.is_evicted:
             return  # nor does it get there in time
-        if last.execution.tenure in self._truth.went_back:
-            return  # with what it had not committed
+        if last.execution.tenure in self._truth.went_back or self._was_early(record):
+            return  # with what it had not committed; or somebody has decided so
         if mine.tenure.sought is not None or mine.orphaned or record.offset in history.noted:
             return
         config = self._world.config
@@ -99,6 +100,14 @@ class AttemptCheck:
             f"attempts: {record} starts in {mine.shell.title}, though attempt {last.attempt} in "
             f"{last.execution.shell.title} was its last one; nobody has decided anything"
         )
+
+    def _was_early(self, record: Record) -> bool:
+        """Whether it begins anew by a decision that was made before it was parked again."""
+        place = record.tenure.tp, record.offset
+        is_early = record.attempt == 1 and place in self._early
+        if is_early:
+            self._early.discard(place)
+        return is_early
 
     def _check_parked(self, mine: Execution, record: Record) -> None:
         """Check that a record waits for a decision if the log had it parked at the assignment."""
@@ -135,7 +144,13 @@ class AttemptCheck:
             history.failed.pop(offset, None)
 
     def decided(self, tp: TopicPartition, offset: int) -> None:
-        """Note a decision about a parked record: its attempts count from 1."""
+        """Note a decision about a parked record: its attempts count from 1.
+
+        The log has a record as parked until the commit that tells of the first decision. A person
+        who looks by then may decide once more. That counts once the record is parked again.
+        """
         self._truth.watched[tp].decided.add(offset)
-        for history in self._truth.watched[tp].history.values():
-            history.failed.pop(offset, None)
+        histories = self._truth.watched[tp].history.values()
+        failed = [history.failed.pop(offset, None) for history in histories]
+        if not any(failed):
+            self._early.add((tp, offset))
