@@ -42,6 +42,7 @@ class Outcome:
         verdict: None if the run got stuck before there was something to judge.
         stuck: What did not happen, or nothing.
         ended: Members that ended by themselves.
+        kills: How many processes were ended by kill -9.
         folder: Where everything lies, if `is_told`.
     """
 
@@ -50,6 +51,7 @@ class Outcome:
     verdict: Verdict | None
     stuck: str
     ended: tuple[Ended, ...]
+    kills: int
     folder: Path
 
     @property
@@ -72,6 +74,7 @@ class Outcome:
 
     def __str__(self) -> str:
         told = [] if self.verdict is None else told_of(self.verdict)
+        told += [f"{self.kills} kills"] if self.kills else []
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
         told += [f"{it.name} ended with {it.error.partition(':')[0]}" for it in self.ended]
         told += [f"see {self.folder}"] if self.is_told else []
@@ -129,7 +132,7 @@ def run(arena: Arena, fault: Fault, seed: int, *, mutant: str = "", once: bool =
             with suppress(*TROUBLES):  # brokers may be what is stuck
                 for it in arena.undecided(*scene.topics):
                     scene.tell(it)
-    outcome = Outcome(fault, seed, verdict, stuck, tuple(scene.fleet.ended), folder)
+    outcome = Outcome(fault, seed, verdict, stuck, tuple(scene.fleet.ended), scene.kills, folder)
     if outcome.is_told:
         write_story(scene, verdict, folder)
     else:
@@ -192,7 +195,7 @@ def write_story(scene: Scene, verdict: Verdict | None, folder: Path) -> None:
 def table(outcomes: Sequence[Outcome]) -> str:
     """A line a fault: runs, lost, out of order, repeated, longest stop, and what else happened."""
     titles = (
-        "fault", "runs", "records", "lost", "out of order", "repeated", "needless",
+        "fault", "runs", "kills", "records", "lost", "out of order", "repeated", "needless",
         "longest stop", "ended", "stuck",
     )  # fmt: skip
     return _lines(
@@ -212,8 +215,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def table_of_outputs(outcomes: Sequence[Outcome]) -> str:
     """A line a fault: what came of outputs, and what else happened."""
     titles = (
-        "fault", "runs", "outputs", "duplicates", "missing", "out of order", "wrong", "of zombies",
-        "in doubt", "longest stop", "broken", "ended", "stuck",
+        "fault", "runs", "kills", "outputs", "duplicates", "missing", "out of order", "wrong",
+        "of zombies", "in doubt", "longest stop", "broken", "ended", "stuck",
     )  # fmt: skip
 
     def cells(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -246,6 +249,7 @@ def _lines(
             (
                 fault.name,
                 str(len(own)),
+                str(sum(it.kills for it in own)),
                 *cells([it.verdict for it in own if it.verdict is not None]),
                 str(sum(len(it.ended) for it in own)),
                 str(sum(bool(it.stuck) for it in own)),

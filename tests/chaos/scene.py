@@ -58,6 +58,7 @@ class Scene:
     Attributes:
         rng: The seed's chance.
         story: What happened, a line each.
+        kills: How many processes a fault has ended by kill -9.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Scene:
         self._spared = spared
         self._names = count(1)
         self.story: list[str] = []
+        self.kills = 0
         self.topic = f"{name}-{uuid4().hex[:8]}"
         self.group = f"{self.topic}-group"
         self.progress_topic = f"{self.topic}-progress"
@@ -178,8 +180,13 @@ class Scene:
         self.fleet.wait_for_more(self.rng.randint(low, high))
 
     def kill(self, name: str) -> None:
-        self.tell(f"kill -9 {name}")
+        self.tell_kill(name)
         self.fleet.kill(name)
+
+    def tell_kill(self, whom: str) -> None:
+        """Count a kill, and add it to the story."""
+        self.kills += 1
+        self.tell(f"kill -9 of {whom}")
 
     def start(self) -> str:
         """Start one more member, which has a name of its own; returns that."""

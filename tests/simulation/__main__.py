@@ -97,6 +97,7 @@ def run(
     """
     tally = Tally(required=WITH_TRANSACTIONS if exactly_once else REQUIRED)
     gc.disable()  # a world is garbage once, as a whole; a tenth of the time went into looking
+    gc.freeze()  # what was there before stays
     for number, seed in enumerate(seeds):
         if number % WORLDS == 0:
             gc.collect()

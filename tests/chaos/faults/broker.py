@@ -28,7 +28,7 @@ class KillBroker(Fault):
     quick = True
 
     def strike(self, scene: Scene) -> None:
-        scene.tell("kill -9 of the broker")
+        scene.tell_kill("the broker")
         scene.arena.broker.kill(0)
         scene.pause_ms(0, 3_000)
         scene.arena.restart(0)

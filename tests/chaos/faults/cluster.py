@@ -30,7 +30,7 @@ class KillOneOfThree(Fault):
     def strike(self, scene: Scene) -> None:
         coordinator = scene.arena.coordinator_of(scene.group)
         node = scene.rng.choice((coordinator, coordinator, 0, 1, 2))
-        scene.tell(f"kill -9 of broker {node}; {coordinator} was the coordinator")
+        scene.tell_kill(f"broker {node}; {coordinator} was the coordinator")
         scene.arena.broker.kill(node)
         scene.go_on(100, 400)
         scene.arena.restart(node)

@@ -41,7 +41,7 @@ class KillChild(Fault):
             name = scene.pick()
             children = scene.fleet.children(name)
             if children:
-                scene.tell(f"kill -9 of a child of {name}")
+                scene.tell_kill(f"a child of {name}")
                 with suppress(ProcessLookupError):  # it has ended by itself
                     os.kill(scene.rng.choice(children), signal.SIGKILL)
             scene.pause_ms(0, 500)
@@ -154,7 +154,7 @@ class BrokerInTransaction(Fault):
         names = scene.rng.sample(scene.fleet.names, k=2)
         for name in names:
             scene.halt(name)
-        scene.tell("kill -9 of the broker")
+        scene.tell_kill("the broker")
         scene.arena.broker.kill(0)
         for name in names:
             scene.fleet.thaw(name)
