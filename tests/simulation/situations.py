@@ -16,9 +16,8 @@ from offsets import (
     ProgressStore,
     TenureKey,
     TenureRecord,
-    decode_key,
-    decode_value,
 )
+from tests.simulation.decoded import decode_key, decode_value
 
 if TYPE_CHECKING:
     from tests.simulation.shell import MemberShell

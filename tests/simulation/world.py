@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,6 @@ from offsets import (
     BaseKey,
     BaseRecord,
     Committed,
-    decode_key,
-    decode_value,
     encode_key,
     encode_value,
     of_topic,
@@ -43,6 +40,7 @@ from tests.simulation.changelog import Changelogs, Disks
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator, GroupState
 from tests.simulation.data_log import DataLog
+from tests.simulation.decoded import decode_key, decode_value
 from tests.simulation.faults import Faults, decide_parked
 from tests.simulation.flusher import SimLetter, leave_letter
 from tests.simulation.older import NoLoads
@@ -796,17 +794,11 @@ def simulate(
         return world.run()
 
 
-_decode_key, _decode_value = lru_cache(4_096)(decode_key), lru_cache(4_096)(decode_value)
-
-
 @contextmanager
 def _adapted() -> Iterator[pytest.MonkeyPatch]:
-    """Replace a dead client after seconds, as a seed's trouble lasts for seconds only.
-
-    Also decode once what all members read, which saves a twelfth of the time.
-    """
+    """Replace a dead client after seconds, as a seed's trouble lasts for seconds only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(standstill, "SILENT_MS", SILENT_MS)
-        patch.setattr(tenures, "decode_key", _decode_key)
-        patch.setattr(tenures, "decode_value", _decode_value)
+        patch.setattr(tenures, "decode_key", decode_key)
+        patch.setattr(tenures, "decode_value", decode_value)
         yield patch

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Append
 from coop_consumer.core.events import Fetched
-from offsets import LoadKey, LoadRecord, decode_key, decode_value
+from offsets import LoadKey, LoadRecord
+from tests.simulation.decoded import decode_key, decode_value
 
 if TYPE_CHECKING:
     from assignors import Claim, KeyRange

@@ -23,11 +23,10 @@ from offsets import (
     TenureId,
     TenureKey,
     TopicStartKey,
-    decode_key,
-    decode_value,
 )
 from tests.simulation.checker.history import History, Known, Parked, Watched
 from tests.simulation.data_log import SimMessage
+from tests.simulation.decoded import decode_key, decode_value
 
 if TYPE_CHECKING:
     from tests.simulation.checker.attempts import AttemptCheck
