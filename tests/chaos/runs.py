@@ -74,7 +74,7 @@ class Outcome:
 
     def __str__(self) -> str:
         told = [] if self.verdict is None else told_of(self.verdict)
-        told += [f"{self.kills} kills"] if self.kills else []
+        told += [f"{self.kills} killed"] if self.kills else []
         told += [f"STUCK: {self.stuck}"] if self.stuck else []
         told += [f"{it.name} ended with {it.error.partition(':')[0]}" for it in self.ended]
         told += [f"see {self.folder}"] if self.is_told else []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
-from assignors import WHOLE, AssignmentData, decode_assignment
+from assignors import WHOLE, AssignmentData
 from coop_consumer.config import UpgradeFrom
 from coop_consumer.core import actions, events
 from coop_consumer.core.leader import GroupMemberData, plan
@@ -32,6 +32,7 @@ from coop_consumer.errors import (
 )
 from coop_consumer.planning import assignor_of
 from tests.simulation.coordinator import Answer, GroupState, Seat
+from tests.simulation.decoded import decode_assignment
 from tests.simulation.executor import SimExecutor
 from tests.simulation.fetcher import SimFetcher
 from tests.simulation.flusher import SimFlusher

@@ -16,12 +16,11 @@ from assignors import (
     RangesLoad,
     Subscription,
     TopicPartition,
-    decode_assignment,
-    decode_subscription,
     subtract,
     union,
 )
 from coop_consumer.planning import assignor_of
+from tests.simulation.decoded import decode_assignment, decode_subscription
 
 if TYPE_CHECKING:
     from coop_consumer.core.leader import GroupMemberData
@@ -92,7 +91,7 @@ class PlanCheck:
             staying = {it.name: it for it in told if not it.leaving}
             by_name = {it.name: plan.ranges for it, plan in zip(told, plans, strict=True)}
             self._check_stays(counts, staying, by_name, policies)
-        if all(decode_subscription(member.user_data).leaving for member in members):
+        if all(it.leaving for it in told):
             assert not any(ranges.values()), f"I1: who leaves is assigned {ranges}"
             return
         for tp, of_partition in ranges.items():
