@@ -68,7 +68,7 @@ class OffsetStore(Protocol):
         self._check_thread("commit()")
         answer = self.commit_later(group, entries, expected)
         return waited(
-            answer, wait_s, f"commit of group {group}", "It may still be made: fetch tells"
+            answer, wait_s, f"commit of group {group}", "It may still be made: a later fetch tells"
         )
 
     def commit_later(

@@ -150,7 +150,7 @@ def test_a_commit_that_is_not_answered_in_time_says_so_and_may_still_be_made(
     partitions = partitions_of(1)
     store = stores.enter_context(LogOffsetStore.in_memory(partitions, "one"))
     store.commit("billing", {A: OffsetEntry(0)})
-    late = "commit of group billing: no answer within 0.01 s. It may still be made: fetch tells"
+    late = "group billing: no answer within 0.01 s. It may still be made: a later fetch tells"
     with partitions[0].lock, pytest.raises(TimeoutError, match=late):
         store.commit("billing", {A: OffsetEntry(1)}, timeout_s=0.01)
     store.commit("others", {A: OffsetEntry(2)})  # behind it; a fetch might overtake it
