@@ -5,9 +5,9 @@ In: each member after each step that touched it. Unchanged parts are not checked
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from assignors import WHOLE, KeyRange, TopicPartition
+from assignors import WHOLE, TopicPartition
 from coop_consumer.core.hashes import without
 from coop_consumer.core.lane import HELD, Lane, records_of
 from offsets import GapTracker, PartitionProgress
@@ -20,35 +20,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-class _Mark(NamedTuple):
-    """Changes whenever the member does something.
-
-    Attributes:
-        work: What its lanes hold, and what executors did with it.
-        token: Each of its actions has a number.
-        generation: Of its assignment.
-    """
-
-    work: tuple[int, ...]
-    token: int
-    generation: int
-
-
-class _Checked(NamedTuple):
-    """A partition as it was checked last, and what the member could start of it then."""
-
-    version: object
-    startable: tuple[KeyRange, ...]
-
-
 class MemberCheck:
     """Checks members."""
 
     def __init__(self, world: World, truth: Truth) -> None:
         self._world, self._truth = world, truth
         self._owned: dict[MemberShell, Owned] = {}
-        self._checked: dict[MemberShell, dict[TopicPartition, _Checked]] = {}
-        self._marks: dict[MemberShell, _Mark] = {}
+        self._checked: dict[MemberShell, dict[TopicPartition, object]] = {}
+        self._marks: dict[MemberShell, object] = {}
         self._tenures: dict[MemberShell, int] = {}
 
     def looked_at(self, shell: MemberShell) -> None:
@@ -71,40 +50,33 @@ class MemberCheck:
         if not shell.alive:
             self._owned.pop(shell, None)
             return
-        mark, before = _mark(shell), self._marks.get(shell)
-        if mark == before:
+        mark = _mark(shell)
+        if mark == self._marks.get(shell):
             return  # most ticks find nothing to do
         self._marks[shell] = mark
-        if before is None or mark.work != before.work:
-            shell.core.lanes.check()
-            self._check_bounds(shell)
+        shell.core.lanes.check()
+        self._check_bounds(shell)
         checked, self._checked[shell] = self._checked.get(shell, {}), {}
         owned: Owned = {}
         for tp, partition in shell.core.state.partitions.items():
-            version, known = _version(partition), checked.get(tp)
-            if known is None or known.version != version:
+            now = self._checked[shell][tp] = _version(partition)
+            if now != checked.get(tp):
                 partition.check()
-                known = _Checked(version, self._startable(tp, partition))
-            self._checked[shell][tp] = known
-            if known.startable:
-                owned[partition.topic_id, tp.partition] = known.startable
+            watched, place = self._truth.watched[tp], (partition.topic_id, tp.partition)
+            for tenure in partition.tenures:
+                seen_to, is_current = (
+                    tenure.tracker.seen_to,
+                    tenure.key.topic_id == watched.topic_id,
+                )
+                assert not is_current or seen_to <= watched.limit, (
+                    f"I10: {tenure} saw {seen_to} of {watched.limit}"
+                )
+                if tenure.begun:
+                    mine = without(tenure.ranges, tenure.blocked.hashes)
+                    owned[place] = (*owned.get(place, ()), *mine)
         if owned != self._owned.get(shell):
             self._owned[shell] = owned
             self._check_apart(shell, owned)
-
-    def _startable(self, tp: TopicPartition, partition: Partition) -> tuple[KeyRange, ...]:
-        """What a member may start now of a partition; no tenure has seen what was never written."""
-        watched = self._truth.watched[tp]
-        mine: tuple[KeyRange, ...] = ()
-        for tenure in partition.tenures:
-            seen_to = tenure.tracker.seen_to
-            is_current = tenure.key.topic_id == watched.topic_id
-            assert not is_current or seen_to <= watched.limit, (
-                f"I10: {tenure} saw {seen_to} of {watched.limit}"
-            )
-            if tenure.begun:
-                mine = (*mine, *without(tenure.ranges, tenure.blocked.hashes))
-        return mine
 
     def _check_apart(self, shell: MemberShell, owned: Owned) -> None:
         """I1: two members of the group may not start the same hashes now."""
@@ -161,11 +133,17 @@ class MemberCheck:
         )
 
 
-def _mark(shell: MemberShell) -> _Mark:
+def _mark(shell: MemberShell) -> object:
+    """A value that changes whenever the member does something.
+
+    Each of its actions has a number, and the lanes show what executors do.
+    """
     state, lanes = shell.core.state, shell.core.state.lanes
     counters = state.counters
-    work = (
+    return (
+        state.newest_token,
         state._tenures,
+        state.membership.generation,
         state.load.bytes_waiting,
         counters.fetched,
         counters.finished,
@@ -175,7 +153,6 @@ def _mark(shell: MemberShell) -> _Mark:
         len(lanes.ready),
         len(lanes.tables.fresh),
     )
-    return _Mark(work, state.newest_token, state.membership.generation)
 
 
 _NONE = frozenset[int]()
@@ -187,7 +164,6 @@ def _version(partition: Partition) -> object:
         (
             id(tenure),
             id(tenure.tracker),
-            tenure.begun,
             _seen(tenure.tracker),
             tenure.ranges,
             tenure.released,
