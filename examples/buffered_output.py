@@ -62,7 +62,7 @@ if __name__ == "__main__":
     client = {"bootstrap.servers": options.bootstrap}
     admin = AdminClient(client)
     if refused := admin.create_topics([new])[options.topic].exception():
-        raise SystemExit(f"{options.topic}: {refused.args[0].str()} Is a broker up, --topic new?")
+        raise SystemExit(f"{options.topic}: {refused.args[0].str()} Is a broker up? A new --topic?")
     producer = Producer(client)
     for number in range(ORDERS):
         producer.produce(options.topic, b"order %d" % number, b"customer %d" % (number % CUSTOMERS))

@@ -53,7 +53,7 @@ if __name__ == "__main__":
     names = (options.topic, f"{options.topic}-totals")
     for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     for _ in range(2):  # the second time it goes on with the state of the first
         producer = Producer(client)
         for number in range(500):

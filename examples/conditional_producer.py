@@ -63,7 +63,7 @@ if __name__ == "__main__":
     names = (options.topic, f"{options.topic}-numbers")
     for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     other = Thread(target=draw, args=(client, options.topic, 0, "clerk-1"))
     other.start()
     for _ in range(2):  # the second time nothing is left to do

@@ -52,7 +52,7 @@ if __name__ == "__main__":
     new = [NewTopic(it, PARTITIONS, 1) for it in (options.topic, f"{options.topic}-by-page")]
     for name, made in admin.create_topics(new).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     producer = Producer(client)
     for number in range(VIEWS):
         producer.produce(options.topic, b"page %d" % (number % 40), b"visitor %d" % (number % 70))

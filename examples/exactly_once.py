@@ -108,7 +108,7 @@ if __name__ == "__main__":
     admin = AdminClient(client)
     for name, made in admin.create_topics(new).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     producer = Producer({**client, "enable.idempotence": True})  # a retry changes no order
     payments: dict[bytes, list[int]] = {}
     for number in range(PAYMENTS):

@@ -47,7 +47,7 @@ if __name__ == "__main__":
     names = (options.topic, f"{options.topic}-copies")
     for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     for number in range(2):  # the second time it goes on behind the first 1,000 orders
         producer = Producer(client)
         for order in range(1_000):

@@ -42,7 +42,7 @@ def fill(bootstrap: str, topic: str) -> None:
     new = NewTopic(topic, num_partitions=1, replication_factor=1)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if refused := admin.create_topics([new])[topic].exception():
-        raise SystemExit(f"{topic}: {refused.args[0].str()} Is a broker up, --topic new?")
+        raise SystemExit(f"{topic}: {refused.args[0].str()} Is a broker up? A new --topic?")
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(ORDERS):
         producer.produce(topic, b"order %d" % number, b"customer %d" % (number % CUSTOMERS))

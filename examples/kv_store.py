@@ -220,7 +220,7 @@ def main(options: Options) -> None:
     ]
     for name, made in admin.create_topics(topics).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     clients, names = Clients(), [f"server-{number}" for number in range(SERVERS)]
     servers = {name: started(options, name, clients.addresses, 0) for name in names}
     threads = [threading.Thread(target=clients.run, args=(n,)) for n in range(CLIENTS)]

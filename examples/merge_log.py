@@ -54,7 +54,7 @@ if __name__ == "__main__":
     names = [f"{options.topic}{it}" for it in ("", "-payments", "-order", "-merged")]
     for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     producer = Producer(client)
     for number in range(EACH):
         producer.produce(names[0], b"order %d" % number)

@@ -52,7 +52,7 @@ if __name__ == "__main__":
     new = [NewTopic(options.topic, 1, 1), NewTopic(f"{options.topic}-changes", 1, 1, config=kept)]
     for name, made in admin.create_topics(new).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     for _ in range(2):  # the second time it begins with a restore
         producer = Producer(client)
         for number in range(VIEWS):

@@ -62,7 +62,7 @@ if __name__ == "__main__":
     new = NewTopic(options.topic, 1, 1, config={"cleanup.policy": "compact"})
     admin = AdminClient(client)
     if refused := admin.create_topics([new])[options.topic].exception():
-        raise SystemExit(f"{options.topic}: {refused.args[0].str()} Is a broker up, --topic new?")
+        raise SystemExit(f"{options.topic}: {refused.args[0].str()} Is a broker up? A new --topic?")
 
     with LogOffsetStore(client, options.topic, name="reader") as store:
         for number in range(options.kills):

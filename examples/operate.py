@@ -61,7 +61,7 @@ def make_topic(bootstrap: str, name: str) -> None:
     """A topic that was not there before."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     if refused := admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].exception():
-        raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+        raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
 
 
 @contextmanager

@@ -48,7 +48,7 @@ if __name__ == "__main__":
     names = (options.topic, f"{options.topic}-words")
     for name, made in admin.create_topics([NewTopic(it, 1, 1) for it in names]).items():
         if refused := made.exception():
-            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up, --topic new?")
+            raise SystemExit(f"{name}: {refused.args[0].str()} Is a broker up? A new --topic?")
     producer = Producer(client)
     for copies in (1, 0, 30):  # the last one makes 360 words
         producer.produce(options.topic, b" ".join([TEXT] * copies))

@@ -168,7 +168,7 @@ def test_an_example_whose_topic_is_there_already_says_so(bootstrap: str, example
     assert ended.returncode == 1
     # librdkafka may add a line ("%6|…") as its client goes, on a busy machine.
     told = [line for line in ended.stderr.splitlines() if not line.startswith("%")]
-    assert told == [f"{name}: Topic '{name}' already exists. Is a broker up, --topic new?"]
+    assert told == [f"{name}: Topic '{name}' already exists. Is a broker up? A new --topic?"]
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

@@ -41,9 +41,9 @@ class KillChild(Fault):
             name = scene.pick()
             children = scene.fleet.children(name)
             if children:
-                scene.tell_kill(f"a child of {name}")
                 with suppress(ProcessLookupError):  # it has ended by itself
                     os.kill(scene.rng.choice(children), signal.SIGKILL)
+                    scene.tell_kill(f"a child of {name}")
             scene.pause_ms(0, 500)
 
 
