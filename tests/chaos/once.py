@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Message
-from confluent_kafka import TopicPartition as Offset
+from confluent_kafka import Message
 
 from coop_consumer.state.entry import decode
 from tests.chaos.arena import COMPACTED_SETTINGS
@@ -27,7 +25,6 @@ from tests.support.journal import Place
 
 OUTPUT_PARTITIONS = 3
 TRANSACTION_TIMEOUT_MS = 10_000
-_ASK_S = 10.0
 
 
 class OnceScene(Scene):
@@ -109,21 +106,7 @@ class OnceScene(Scene):
     def _decided(self, topic: str, partitions: int) -> Iterator[Message]:
         """All committed records of a topic, once nothing in it is open any more."""
         for number in range(partitions):
-            stock.eventually(partial(self._is_decided, Offset(topic, number)))
             yield from stock.records_of(self.arena.quiet_client, topic, number)
-
-    def _is_decided(self, place: Offset) -> bool:
-        """Whether its last stable offset is its end."""
-        ends = [self._end(place, level) for level in ("read_uncommitted", "read_committed")]
-        return ends[0] == ends[1]
-
-    def _end(self, place: Offset, level: str) -> int:
-        asked = {"group.id": "asker", "isolation.level": level}
-        asker = Consumer({**self.arena.quiet_client, **asked})
-        try:
-            return int(stock.patiently(lambda: asker.get_watermark_offsets(place, _ASK_S))[1])
-        finally:
-            asker.close()
 
 
 def seen(message: Message, steady_ns: int) -> Seen:

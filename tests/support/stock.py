@@ -118,13 +118,13 @@ def records_of(
     """All committed records that a partition has now; joins no group.
 
     Not up to the first empty answer (`_PARTITION_EOF`): none comes while somebody goes on to write.
-    A reader with `read_committed` waits for markers first, which come after the answer to a commit;
-    or, `below_open`, it reads as far as it can now.
+    It waits for markers first, which come after the answer to a commit: a client is
+    `read_committed` unless told otherwise. Or, `below_open`, it reads as far as it can now.
 
     Raises:
         TimeoutError: The partition's end was not reached.
     """
-    if settings.get("isolation.level") == "read_committed" and not below_open:
+    if settings.get("isolation.level") != "read_uncommitted" and not below_open:
         client = {name: it for name, it in settings.items() if name != "isolation.level"}
         wait_until_decided(AdminClient(client), topic, partition)
     asked = {"group.id": "reader", "enable.partition.eof": True, "enable.auto.commit": False}
@@ -237,12 +237,23 @@ def delete(admin: AdminClient, group: str) -> None:
 def ends(admin: AdminClient, topic: str, partitions: int) -> dict[tuple[str, int], int]:
     """The end offset of every partition."""
     asked = {Place(topic, number): LATEST for number in range(partitions)}
-    return patiently(
-        lambda: {
+
+    def ask() -> dict[tuple[str, int], int]:
+        look_up_leaders(admin, topic)
+        return {
             (place.topic, place.partition): future.result(WAIT_S).offset
             for place, future in admin.list_offsets(asked).items()
         }
-    )
+
+    return patiently(ask)
+
+
+def look_up_leaders(admin: AdminClient, topic: str) -> None:
+    """Before offsets are listed: a client asks the leaders it knows for minutes, also former ones.
+
+    Each refuses (FENCED_LEADER_EPOCH), and librdkafka does not look again for that.
+    """
+    admin.list_topics(topic, ANSWER_TIMEOUT_S)
 
 
 def wait_until_decided(admin: AdminClient, topic: str, partition: int = 0) -> None:
@@ -255,6 +266,7 @@ def wait_until_decided(admin: AdminClient, topic: str, partition: int = 0) -> No
 
     def end(isolation: IsolationLevel) -> int:
         def ask() -> int:
+            look_up_leaders(admin, topic)
             asked = admin.list_offsets({place: LATEST}, isolation_level=isolation)
             found: int = asked[place].result(ANSWER_TIMEOUT_S).offset
             return found
