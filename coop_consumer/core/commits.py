@@ -278,7 +278,7 @@ class Commits:
         results = self._outbox.effects.take()
         token = self._outbox.commit(entries, results, self)
         self.under_way[token] = _Commit(state.now_ms, state.membership.metadata, records, results)
-        spacing_ms = state.membership.members * count * 1_000 // config.commit_budget_records
+        spacing_ms = state.spacing_ms(count)
         is_idle = not state.pending()
         for view, _ in changed:
             due = view.schedule

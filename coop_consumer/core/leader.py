@@ -27,6 +27,7 @@ from assignors import (
     wait_lists,
 )
 from coop_consumer.core.contract import mean_the_same
+from coop_consumer.core.load_remarks import Remark, load_remarks
 from coop_consumer.core.stop import newest_stop
 
 
@@ -54,12 +55,14 @@ class GroupPlan:
     Attributes:
         members: What each gets.
         notes: Who gets nothing, and why.
-        remarks: What else is odd; to be said once.
+        remarks: What else is odd; each to be said once as long as its member is in the group.
+        names: The members that agree.
     """
 
     members: dict[str, Planned]
     notes: list[str] = field(default_factory=list)
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    names: frozenset[str] = frozenset()
 
 
 def plan(
@@ -87,9 +90,10 @@ def plan(
     agreed = {i: s for i, s in agreed.items() if i not in twins}
     staying = {i: s for i, s in agreed.items() if not s.leaving}
     topics = {member.member_id: member.topics for member in members}
+    planned_for = [_member(s, topics[i]) for i, s in staying.items()]
     assignment = assignor.assign(
         partitions=partitions,
-        members=[_member(s, topics[i]) for i, s in staying.items()],
+        members=planned_for,
         topic_allows_sharing=topic_allows_sharing,
         group_allows_sharing=group_allows_sharing,
     )
@@ -132,13 +136,9 @@ def plan(
         for tp in sorted(ranges):
             shown.setdefault(tp.topic, []).append(tp.partition)
         planned[member.member_id] = Planned(shown, encode_assignment(data))
-    remarks = tuple(
-        f"{s.name} says what its claims cost in bytes that are no loads of these ranges: they "
-        "count as even"
-        for _, s in sorted(staying.items())
-        if s.loads_unreadable
-    )
-    return GroupPlan(planned, notes, remarks)
+    unreadable_loads = {s.name for s in staying.values() if s.loads_unreadable}
+    remarks = tuple(load_remarks(planned_for, unreadable_loads))
+    return GroupPlan(planned, notes, remarks, frozenset(names))
 
 
 def _read(members: Sequence[GroupMemberData]) -> tuple[dict[str, Subscription], dict[str, str]]:

@@ -47,6 +47,8 @@ _CHANGED_SHARE = 0.05
 _BUSY_STEP = 10
 _PARTITIONS_MAX = 64
 """Those that take most are reported: a member may hold thousands."""
+_SPARSE = 10
+"""Commits matter more: reports take a tenth of a large group's budget of log records at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -126,8 +128,7 @@ class Loads:
             self._report_due_ms = state.now_ms + REPORT_MS
             self._since = self._counted()
         elif state.now_ms >= self._report_due_ms and membership.is_stable:
-            spacing_ms = membership.members * 1_000 // state.config.commit_budget_records
-            self._report_due_ms = state.now_ms + max(REPORT_MS, spacing_ms)
+            self._report_due_ms = state.now_ms + max(REPORT_MS, state.spacing_ms(_SPARSE))
             self._report()
 
     def _look(self) -> None:
@@ -160,7 +161,7 @@ class Loads:
         value = _fitting(record, state.record_size.max_bytes - len(key))
         if value is not None:
             self.told, self._view = record, view
-            self.outbox.append(view, [(key, value)], self)
+            self._append(view, key, value)
 
     def _counted(self) -> _Since:
         state = self.state
@@ -184,8 +185,13 @@ class Loads:
         """Let the log have no record of us: we leave, or it will lie elsewhere."""
         if self._view is not None:
             key = encode_key(LoadKey(self.state.group, self.state.name))
-            self.outbox.append(self._view, [(key, None)], self)
+            self._append(self._view, key, None)
         self.told = self._view = None
+
+    def _append(self, view: LogView, key: bytes, value: bytes | None) -> None:
+        """Append a record. It counts in the budget, so the next commit comes later by its part."""
+        self.outbox.append(view, [(key, value)], self)
+        view.schedule.spent(self.state.now_ms, self.state.spacing_ms(1))
 
     def appended(self, token: int, offsets: Sequence[int]) -> None:
         """The log has it."""
@@ -256,7 +262,7 @@ class Loads:
             abs(was.busy - now.busy) > max(_BUSY_STEP, _CHANGED_SHARE * max(was.busy, now.busy))
             or _differ(was.finished, now.finished)
             or _differ(was.handler_us, now.handler_us)
-            or was.workers != now.workers
+            or (was.workers, was.capacity) != (now.workers, now.capacity)
             or _differ_in_keys(was, now)
             or _differ_in_partitions(was, now)
         )

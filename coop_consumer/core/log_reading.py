@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SWEEP_MS = 30_000
 """Brokers look every 10 s for transactions that have timed out."""
 _AGAIN_MS = 60_000
+_UNREADABLE_AGAIN_MS = 3_600_000
 
 
 def told_of(blocked: Blockage) -> str:
@@ -152,7 +153,10 @@ class LogReading:
                 self.read(view)
 
     def report_unreadable(self, view: LogView) -> None:
-        """Report once what the log holds that we cannot read, and so pass over."""
+        """Count what the log holds that we cannot read, and so pass over; say it once a reason.
+
+        While more come, it is said again every hour: a stranger may write one with each breath.
+        """
         reasons = view.store.unreadable
         news = {why: count - view.unreadable.get(why, 0) for why, count in reasons.items()}
         if not any(news.values()):
@@ -160,6 +164,11 @@ class LogReading:
         view.unreadable = reasons
         self._state.counters.unreadable += sum(news.values())
         self._state.tally.unreadable.update(news)
+        now_ms, dues = self._state.now_ms, view.unreadable_due_ms
+        due = [why for why, count in news.items() if count and now_ms >= dues.get(why, 0)]
+        if not due:
+            return
+        dues.update(dict.fromkeys(due, now_ms + _UNREADABLE_AGAIN_MS))
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         meaning = (
             "What they tell of a member's progress ends this group; anything else is passed over."

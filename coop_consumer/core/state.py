@@ -297,6 +297,12 @@ class CommitSchedule:
     is_urgent: bool = False
     is_large: bool = False
 
+    def spent(self, now_ms: int, spacing_ms: int) -> None:
+        """Something was appended that takes so long of this member's part of the budget."""
+        self.earliest_ms = max(self.earliest_ms, now_ms) + spacing_ms
+        self.due_ms = max(self.due_ms, self.earliest_ms)
+        self.idle_due_ms = max(self.idle_due_ms, self.earliest_ms)
+
     def forget_log(self) -> None:
         """Records of the log are gone: no release of ours has to be read in it."""
         self.release_offset = -1
@@ -333,7 +339,8 @@ class LogView:
     Attributes:
         asked: Number of the last `ReadLog` sent.
         complete: Number of the newest `ReadLog` answered in full.
-        unreadable: Records that could not be read, by reason, as far as that was reported.
+        unreadable: Records that could not be read, by reason, as far as they were counted.
+        unreadable_due_ms: By reason, when more of them are told again.
         blocked: What holds up the read under way; None: nothing, as far as is known.
         announcement: How far the announcement of this run is.
         schedule: When the next commit is due.
@@ -347,6 +354,7 @@ class LogView:
     end_offset: int = 0
     following: bool = False
     unreadable: Mapping[str, int] = field(default_factory=dict)
+    unreadable_due_ms: dict[str, int] = field(default_factory=dict)
     blocked: Blockage | None = None
     announcement: Announcement = field(init=False)
     schedule: CommitSchedule = field(default_factory=CommitSchedule)
@@ -548,6 +556,10 @@ class MemberState(OwnRun):
             found = Partition(tp, topic_id, self.view_of(tp), exactly_once=once)
             self.partitions[tp] = found
         return found
+
+    def spacing_ms(self, count: int) -> int:
+        """How long so many records of a partition of the log take of this member's budget."""
+        return self.membership.members * count * 1_000 // self.config.commit_budget_records
 
     def assignment(self) -> dict[TopicPartition, tuple[KeyRange, ...]]:
         """The ranges that have begun here; those that still wait are not in it."""

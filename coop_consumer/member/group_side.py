@@ -23,7 +23,7 @@ from assignors import (
     assign_plain,
     decode_assignment,
 )
-from coop_consumer.config import Config
+from coop_consumer.config import Balance, Config
 from coop_consumer.core import events
 from coop_consumer.core.leader import GroupMemberData, plan
 from coop_consumer.core.member import MemberCore
@@ -64,7 +64,7 @@ class GroupSide:
     now_ms: Callable[[], int]
     doubt_topics: Callable[[], None]
     accepted: bool = False
-    _remarked: set[str] = field(default_factory=set)
+    _remarked: set[tuple[str, str]] = field(default_factory=set)
     _is_over: bool = False
     _owned: Collection[tuple[str, int]] = ()
 
@@ -158,9 +158,11 @@ class GroupSide:
         for note in made.notes:
             self.say(logging.WARNING, LogEvent.PLAN_LEAVES_OUT, note)
             self.doubt_topics()  # another contract may name a progress topic newer than ours
-        for remark in set(made.remarks) - self._remarked:
-            self.say(logging.WARNING, LogEvent.PLAN_REMARK, remark)
-        self._remarked = set(made.remarks)
+        self._remarked = {it for it in self._remarked if it[0] in made.names}
+        for remark in made.remarks if self.config.balance is Balance.LOAD else ():
+            if (remark.member, remark.about) not in self._remarked:
+                self._remarked.add((remark.member, remark.about))
+                self.say(remark.level, LogEvent.PLAN_REMARK, remark.text)
         return {
             member_id: MemberAssignment(planned.partitions, planned.user_data)
             for member_id, planned in made.members.items()

@@ -18,6 +18,7 @@ from assignors import (
     encode_subscription,
     union,
 )
+from coop_consumer.core.actions import Level
 from coop_consumer.core.leader import GroupMemberData, plan
 
 T0 = TopicPartition("t", 0)
@@ -128,7 +129,8 @@ def test_a_load_that_cannot_be_read_is_remarked_and_counts_as_even() -> None:
     assert told == {"a": {T0: (low,)}, "b": {T0: (high,)}}
     assert made.notes == []
     [remark] = made.remarks
-    assert remark.startswith("a says what its claims cost in bytes that are no loads")
+    assert (remark.member, remark.about, remark.level) == ("a", "unreadable", Level.WARNING)
+    assert remark.text.startswith("a says what its claims cost in bytes that are no loads")
 
 
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:

@@ -76,6 +76,11 @@ def reports(member: TableMember) -> list[LoadRecord | None]:
     return found
 
 
+def log_entries(member: TableMember) -> int:
+    """How many records it has appended to the log."""
+    return sum(len(it.entries) for it in member.to_log())
+
+
 def lines(member: TableMember, of: str) -> list[str]:
     return [it.text for it in member.told(actions.LogLine) if of in it.text]
 
@@ -156,10 +161,32 @@ class TestTheRecord:
 
     def test_a_group_of_many_members_reports_within_the_budget_of_its_commits(self) -> None:
         member = member_at_work(commit_budget_records=50, seconds=1)
-        member.core.state.membership.members = 3_000  # 50 a second: one of each in a minute
-        for keys in [[HOT], keys_in(WHOLE, 20)] * 5:  # something has changed each time
+        member.core.state.membership.members = 3_000  # 50 a second: a record a member each minute
+        before = log_entries(member)
+        for keys in [[HOT], keys_in(WHOLE, 20)] * 25:  # something has changed each time
             work(member, keys, 30)
-        assert 3 <= len(reports(member)) <= 6
+        assert 2 <= len(reports(member)) <= 3, "a tenth of the budget"
+        assert 23 <= log_entries(member) - before <= 26, "25 minutes: commits come the later"
+
+    def test_a_report_that_moves_counts_twice_in_the_budget(self) -> None:
+        """It is cleared where it lay, and appended where it lies now."""
+        member = member_at_work(commit_budget_records=50)
+        member.core.state.membership.members = 3_000
+        (view,) = member.core.state.views.values()
+        schedule, it = view.schedule, member.core.loads
+        schedule.earliest_ms = 0
+        it._clear()
+        it._report()
+        assert schedule.earliest_ms == member.core.state.now_ms + 120_000
+        assert min(schedule.due_ms, schedule.idle_due_ms) >= schedule.earliest_ms
+
+    def test_another_capacity_is_told(self) -> None:
+        """The lead counts by it what each member is due."""
+        member = member_at_work(keys=keys_in(WHOLE, 50), seconds=150)
+        count = len(reports(member))
+        member.core.state.membership.capacity += 1
+        work(member, keys_in(WHOLE, 20), 35)
+        assert len(reports(member)) == count + 1
 
     def test_a_group_at_rest_tells_so_once_and_then_writes_nothing(self) -> None:
         member = member_at_work()

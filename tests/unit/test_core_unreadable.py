@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from assignors import WHOLE
 from coop_consumer.core import actions
-from offsets import TenureId, TenureKey, encode_key
-from tests.unit.core_member import GROUP, TOPIC_ID, TableMember
+from offsets import LoadKey, TenureId, TenureKey, encode_key
+from tests.unit.core_member import GROUP, LOW, TOPIC_ID, TableMember
 
 STRANGER = encode_key(TenureKey(GROUP, TOPIC_ID, 0, TenureId("stranger", 1, 1)))
 
@@ -32,4 +32,23 @@ def test_unreadable_records_are_counted_and_told_and_harm_nobody() -> None:
     member.assign()
     member.assign(WHOLE)
     assert member.core.state.counters.unreadable == 3
-    assert len(told(member)) == 3
+    assert len(told(member)) == 2, "each reason once"
+    member.after(3_600_000)
+    member.assign()
+    member.assign(WHOLE)
+    assert len(told(member)) == 2, "nothing has come since"
+    member.log.append(b"\x01 no key either", b"no value")
+    member.assign()
+    member.assign(WHOLE)
+    assert "cannot read 2 corrupt key, 2 unknown version." in told(member)[-1]
+
+
+def test_a_member_whose_load_is_bad_each_time_is_told_of_once() -> None:
+    member = TableMember()
+    member.assign(LOW)
+    for _ in range(100):
+        member.log.append(encode_key(LoadKey(GROUP, "m9")), b"\xff" * 30)
+        member.after(30_000)
+        member.hear_log()
+    assert member.core.state.counters.unreadable == 100
+    assert len(told(member)) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, get_args
 from unittest.mock import Mock
@@ -21,7 +22,7 @@ from assignors import (
     encode_assignment,
     encode_subscription,
 )
-from coop_consumer.config import Config, TopicChoice
+from coop_consumer.config import Balance, Config, TopicChoice
 from coop_consumer.core import actions, events
 from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.policies import Policies
@@ -286,12 +287,22 @@ def test_a_load_that_cannot_be_read_is_said_once() -> None:
     right = encode_subscription(Subscription("m2", 1, "h", 1, True, "c", 0))
     group = Group()
     group.side.policies = OpenPolicies()  # type: ignore[assignment]
-    for data in (wrong, wrong, right, wrong):
-        group.side.lead_assign({"orders": 1}, [GroupMember("id-2", None, ("orders",), data)])
+    other = encode_subscription(Subscription("m3", 1, "h", 1, True, "c", 0))
+    there, gone = (GroupMember("id-2", None, ("orders",), wrong),), ()
+    back = (GroupMember("id-2", None, ("orders",), right),)
+    for members in (there, there, back, there, gone, there):
+        group.side.lead_assign(
+            {"orders": 1}, [*members, GroupMember("id-3", None, ("orders",), other)]
+        )
     assert [text.partition(" in bytes")[0] for text in group.said] == [
         "m2 says what its claims cost"
-    ] * 2
+    ] * 2, "it had left once"
     assert group.doubts == []
+    group.side.config = replace(CONFIG, balance=Balance.HASH)
+    group.said.clear()
+    group.side._remarked.clear()
+    group.side.lead_assign({"orders": 1}, list(there))
+    assert group.said == [], "nobody asks for loads"
 
 
 # ---- what topics tell --------------------------------------------------------------------------

@@ -104,7 +104,8 @@ class ProgressSettings:
     )
     commit_budget_records: int = setting(
         1_000,
-        "Progress records a second of the whole group; members stretch their intervals to it.",
+        "Records a second that the whole group appends to one partition of the progress log; "
+        "members stretch their intervals to it. Reports of load take a tenth of it at most.",
         "a thousand members would otherwise flood the log",
         low=1,
     )
