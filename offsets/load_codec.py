@@ -70,6 +70,7 @@ def put_load(out: bytearray, record: LoadRecord) -> None:
         out += key or b""
     put_numbers(out, min(record.p50_us, us_max), min(record.p99_us, us_max))
     put_numbers(out, min(record.memory_bytes, _MEMORY_MAX), min(record.capacity, _CAPACITY_MAX))
+    put_numbers(out, sum(heavy.is_busy << i for i, heavy in enumerate(record.heavy)))
 
 
 def take_load(reader: WireReader) -> LoadRecord:
@@ -116,6 +117,10 @@ def take_load(reader: WireReader) -> LoadRecord:
         record = replace(record, p50_us=p50_us, p99_us=p99_us, memory_bytes=memory_bytes)
     if reader.at < len(reader.data):  # or here
         record = replace(record, capacity=up_to(_CAPACITY_MAX, "of capacity"))
+    if reader.at < len(reader.data):  # or here
+        busy = reader.number()
+        heavy_keys = (replace(it, is_busy=bool(busy >> i & 1)) for i, it in enumerate(record.heavy))
+        record = replace(record, heavy=tuple(heavy_keys))
     reader.at = len(reader.data)
     return record
 

@@ -372,6 +372,7 @@ class HeavyKey:
         key_hash: Where the key lies.
         share: Per mille of the weight that the member has of the partition.
         key: At most 64 bytes of the key; None: it has none, or may not be shown.
+        is_busy: Whether it keeps one worker busy all the time, so that no other worker helps it.
     """
 
     topic_id: bytes
@@ -379,6 +380,7 @@ class HeavyKey:
     key_hash: int
     share: int
     key: bytes | None
+    is_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

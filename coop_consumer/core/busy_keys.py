@@ -1,9 +1,10 @@
 """Busy keys: those that keep one worker busy all the time, so that no other worker helps. Pure.
 
-In: the heavy hashes of tenures, what their lanes do, and time. Out: one WARNING a minute at most. A
-record costs nothing here: four times a second the member looks at the lanes of at most four hashes
-of a tenure. A key is busy if it has run at 80 % of the looks of 10 s, and more of it has waited at
-each of them: then it runs as often as it gets its turn among the others.
+In: the heavy hashes of tenures, what their lanes do, and time. Out: one WARNING a minute at most,
+and for the load report which of the hashes are busy. A record costs nothing here: four times a
+second the member looks at the lanes of at most four hashes of a tenure. A key is busy if it has run
+at 80 % of the looks of 10 s, and more of it has waited at each of them: then it runs as often as it
+gets its turn among the others.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _RUNS_SHARE = 0.8
 So more workers may make it a quarter quicker at most (decision 072)."""
 _BUSY_SHARE = 0.95
 _LOOKS_MIN = 20
+_KNOWN_MS = 2 * WINDOW_MS
+"""So long a key counts as busy: until the end of its next window, which may begin a look later."""
 
 
 @dataclass(slots=True)
@@ -70,6 +73,7 @@ class BusyKeys:
                 if state.now_ms - it.since_ms >= WINDOW_MS:
                     self._watched[place] = _Watched(state.now_ms)
                     if it.looks >= _LOOKS_MIN and it.ran >= _RUNS_SHARE * it.looks:
+                        tenure.load.busy_until_ms[key_hash] = state.now_ms + _KNOWN_MS
                         self._report(partition, tenure, key_hash, rate)
 
     def _at(self, tenure: Tenure, key_hash: int) -> tuple[bool, bool]:

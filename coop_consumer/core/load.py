@@ -149,12 +149,14 @@ class TenureLoad:
         heavy: Its heavy hashes as of the last `look`, the heaviest first, each with its records for
             an offset.
         keys: The keys of those, as far as they are known.
+        busy_until_ms: Those that keep one worker busy all the time: up to when that is known.
         last: The slice that was sampled last: its first offset, its end, and the tenure's records.
     """
 
     ranges: tuple[KeyRange, ...] = (WHOLE,)
     heavy: tuple[tuple[int, float], ...] = ()
     keys: dict[int, bytes | None] = field(default_factory=dict)
+    busy_until_ms: dict[int, int] = field(default_factory=dict)
     last: tuple[int, int, int] = (0, 0, 0)
     _offsets: float = 0.0
     _records: float = 0.0
@@ -252,6 +254,9 @@ class TenureLoad:
         found = self._sketch.at_least(least)[:HEAVY_MAX] if self.is_known else []
         self.heavy = tuple((it, records / self._offsets) for it, records in found)
         self.keys = {it: self.keys[it] for it, _ in found if it in self.keys}
+        self.busy_until_ms = {
+            it: self.busy_until_ms[it] for it, _ in found if it in self.busy_until_ms
+        }
 
     def nameless(self) -> set[int]:
         """Heavy hashes whose keys are not known."""

@@ -248,7 +248,8 @@ class Loads:
                 shown = self.state.config.log_keys is LogKeys.TEXT and key is not None
                 share = min(1_000, round(1_000 * rate / total))
                 named = key[:KEY_BYTES_MAX] if shown and key is not None else None
-                heavy = HeavyKey(part.topic_id, part.partition, key_hash, share, named)
+                is_busy = tenure.load.busy_until_ms.get(key_hash, 0) > self.state.now_ms
+                heavy = HeavyKey(part.topic_id, part.partition, key_hash, share, named, is_busy)
                 yield rate * part.pace, heavy
 
     def _is_news(self, now: LoadRecord) -> bool:
@@ -286,9 +287,12 @@ def _differ(one: int, other: int) -> bool:
 
 def _differ_in_keys(was: LoadRecord, now: LoadRecord) -> bool:
     """Two keys that are about as heavy may change places without being news."""
-    before = {(it.topic_id, it.partition, it.key_hash): it.share for it in was.heavy}
-    after = {(it.topic_id, it.partition, it.key_hash): it.share for it in now.heavy}
-    return before.keys() != after.keys() or any(_differ(before[it], after[it]) for it in after)
+    before = {(it.topic_id, it.partition, it.key_hash): it for it in was.heavy}
+    after = {(it.topic_id, it.partition, it.key_hash): it for it in now.heavy}
+    return before.keys() != after.keys() or any(
+        _differ(before[place].share, it.share) or before[place].is_busy is not it.is_busy
+        for place, it in after.items()
+    )
 
 
 def _differ_in_partitions(was: LoadRecord, now: LoadRecord) -> bool:

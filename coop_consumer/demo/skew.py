@@ -80,7 +80,6 @@ def run_skew(
     console: Console,
     *,
     bootstrap: str | None = None,
-    sides: Mapping[str, Mapping[str, str]] = SIDES,
 ) -> SkewResult:
     """Run both groups over flights by each key; four minutes by default.
 
@@ -88,7 +87,6 @@ def run_skew(
         sizes: How large it is.
         console: Where to show what happens.
         bootstrap: Use this broker instead of starting one.
-        sides: The groups by name, with the settings in which they differ.
 
     Raises:
         CoopConsumerError: Data, broker or Java is missing, or nothing moved any more.
@@ -104,7 +102,7 @@ def run_skew(
                 "worker each"
             )
             topic = f"flights-by-{name}-{suffix}"
-            rounds[name] = SkewRound(broker, console, topic, sides, sizes).run(
+            rounds[name] = SkewRound(broker, console, topic, SIDES, sizes).run(
                 keyed(flights, key_of)
             )
             for side, it in rounds[name].items():

@@ -94,6 +94,8 @@ def _heavy_key(key: KeyWork) -> dict[str, Any]:
         "key_hash": key.key_hash,
         "share": round(key.share, 3),
         "member": key.member,
+        "is_busy": key.is_busy,
+        "workers_at_most": round(key.workers_at_most, 1),
     }
 
 

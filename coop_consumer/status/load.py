@@ -66,6 +66,7 @@ class KeyWork:
         key: The key's first bytes; None if logs may not show keys, or if nobody has reported it.
         share: Its part of the partition's work, above 0 and up to 1.
         member: The member that holds it, or "".
+        is_busy: Whether it keeps one worker busy all the time.
     """
 
     tp: TopicPartition
@@ -73,6 +74,16 @@ class KeyWork:
     key: bytes | None
     share: float
     member: str
+    is_busy: bool = False
+
+    @property
+    def workers_at_most(self) -> float:
+        """How many workers its partition can keep busy in the long run: it alone has one of them.
+
+        >>> KeyWork(TopicPartition("orders", 0), 7, b"N725MQ", 0.4, "alpha").workers_at_most
+        2.5
+        """
+        return 1 / self.share
 
     @property
     def words(self) -> str:
@@ -166,7 +177,9 @@ def load_of(
         for heavy in record.heavy:
             tp, share = places.get((heavy.topic_id, heavy.partition)), _share(heavy, record)
             if tp is not None and share > 0:
-                keys[tp, heavy.key_hash] = KeyWork(tp, heavy.key_hash, heavy.key, share, name)
+                keys[tp, heavy.key_hash] = KeyWork(
+                    tp, heavy.key_hash, heavy.key, share, name, heavy.is_busy
+                )
     return GroupLoad(
         works,
         left,

@@ -58,6 +58,12 @@ class LoadPicture:
             yield Text()
         for key in keys:
             yield self._key_line(key)
+            if key.is_busy:
+                yield Text(
+                    f"  at most {key.workers_at_most:.1f} workers can be busy there: make its "
+                    "handler quicker, or split the key",
+                    _WARNING,
+                )
 
     def _bars(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style=_QUIET, padding=(0, 2, 0, 0))
@@ -86,6 +92,8 @@ class LoadPicture:
     def _key_line(self, key: KeyWork) -> Text:
         at = f" (at {self.letters[key.member]})" if key.member in self.letters else ""
         text = f"{key.tp}: {self.shown(key.words)} is {key.percent} of the work{at}"
+        if key.is_busy:
+            return Text(f"{text}, and keeps one worker busy", _WARNING)
         if key.share < _HOT:
             return Text(text, _QUIET)
         return Text(f"{text}, and runs on one worker", _WARNING)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
+from coop_consumer.core import loads
 from coop_consumer.demo.crew import Crew, MemberFailedError
 from coop_consumer.demo.report import ChildRole, MemberTask
 from coop_consumer.demo.skew import run_skew
@@ -121,16 +122,23 @@ def watch(crew: Crew) -> None:
         crew.reports()
 
 
-def test_the_demo_of_skew_measures_both_groups_and_loses_nothing(bootstrap: str) -> None:
-    sizes = SkewSizes(records=400, members=2, latency_ms=1.0, warm_s=1.0, rate=200)
-    sides = {"even": {}, "always_split": {"split": "always"}}
+def test_the_demo_of_skew_measures_both_groups_and_loses_nothing(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loads, "REPORT_MS", 200)  # a warm-up of minutes has reports of 30 s
+    sizes = SkewSizes(records=400, members=2, latency_ms=1.0, warm_s=4.0, rate=200)
     page = io.StringIO()
-    result = run_skew(sizes, Console(file=page), bootstrap=bootstrap, sides=sides)
+    result = run_skew(sizes, Console(file=page, width=120), bootstrap=bootstrap)
     assert result.ok
     told = result.as_json()
     assert (told["lost"], told["out_of_order"]) == (0, 0)
     for found in result.rounds.values():
-        assert found.keys() == sides.keys()
+        assert found.keys() == {"even", "by_load"}
         assert all(it.least_s > 0 and it.over_bound >= 1 for it in found.values())
+    bars = [line.split() for line in page.getvalue().splitlines() if line.endswith(" ms")]
+    assert len(bars) >= 4, "of each group in each round, the member that has run the warm-up"
+    assert all(set(bar[1]) <= {"█", "·"} and len(bar[1]) == 20 for bar in bars)
+    assert page.getvalue().count("workers busy") == 4
+    assert " of the work" in page.getvalue(), "a carrier has a sixth"
     assert "Flights by destination" in page.getvalue()
     assert "Flights by carrier" in page.getvalue()

@@ -104,7 +104,13 @@ per_mille, a_second = st.integers(0, 1_000), st.integers(0, 10**9)
 day_us, day_ps = st.integers(0, 86_400 * 10**6), st.integers(0, 86_400 * 10**12)
 partition_loads = st.builds(PartitionLoad, topic_ids, numbers, day_ps, a_second)
 heavy_keys = st.builds(
-    HeavyKey, topic_ids, numbers, hashes, per_mille, st.none() | st.binary(max_size=64)
+    HeavyKey,
+    topic_ids,
+    numbers,
+    hashes,
+    per_mille,
+    st.none() | st.binary(max_size=64),
+    st.booleans(),
 )
 values: st.SearchStrategy[Value] = st.one_of(
     tenure_records,

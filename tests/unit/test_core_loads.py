@@ -374,6 +374,9 @@ class TestBusyKeys:
             "busy there. More workers or members will hardly help: make its handler quicker, or "
             "split the key."
         )
+        heavy = {it.key: it.is_busy for it in member.core.snapshot().load.heavy}
+        assert heavy.pop(HOT)
+        assert not any(heavy.values())
         self.watch(member, 45)
         assert len(lines(member, "one key")) == 1
         self.watch(member, AGAIN_MS / 1_000)
@@ -383,6 +386,7 @@ class TestBusyKeys:
         member = self.hot()
         for _ in range(4):
             self.watch(member, 8)
+            assert not any(it.is_busy for it in member.core.snapshot().load.heavy)
             while member.running:
                 member.finish_all()
             member.after(250)

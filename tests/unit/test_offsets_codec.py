@@ -92,7 +92,7 @@ PAIRS: list[tuple[Key, Value]] = [
             partitions=(PartitionLoad(TOPIC_ID, 3, 5 * 10**9, 3_000),),
             heavy=(
                 HeavyKey(TOPIC_ID, 3, KEY_HASH_MAX, 611, b"N14228\xff"),
-                HeavyKey(TOPIC_ID, 3, 0, 40, None),
+                HeavyKey(TOPIC_ID, 3, 0, 40, None, is_busy=True),
                 HeavyKey(TOPIC_ID, 3, 1, 40, b""),
             ),
             p50_us=4_000,
@@ -244,7 +244,7 @@ def test_where_records_are_short_what_is_for_people_gives_way() -> None:
     assert len(encode_value(short)) <= 200
 
 
-@pytest.mark.parametrize("later", [1, 4], ids=["capacity", "quantiles and memory"])
+@pytest.mark.parametrize("later", [1, 2, 5], ids=["busy keys", "capacity", "quantiles and memory"])
 def test_a_load_of_an_earlier_version_is_read_without_what_came_later(later: int) -> None:
     load = LoadRecord(1, 2, 3, 4, 5, 6)
     with_zeros = encode_value(load)

@@ -244,7 +244,7 @@ def test_each_table_of_a_groups_page_has_its_figures_below_their_names() -> None
         {
             "key": "N14228",
             "partition": "orders-0",
-            "of its partition's work": "61 % one worker at most",
+            "of its partition's work": "61 % one worker, at most 1.6 busy there",
             "at": "A",
         },
         {

@@ -103,6 +103,18 @@ def test_each_member_that_reports_has_a_bar_and_heavy_keys_are_named() -> None:
     assert max(map(len, told)) <= 80
 
 
+def test_of_a_key_that_keeps_a_worker_busy_it_says_what_can_be_busy_at_most() -> None:
+    heavy = (HeavyKey(TOPIC_ID, 0, HOT, 610, b"N725MQ", is_busy=True),)
+    found = status(ALPHA, alpha=report(heavy=heavy))
+    told = lines(found)
+    at = told.index("orders-0: key N725MQ is 61 % of the work (at A), and keeps one worker busy")
+    assert " ".join(" ".join(told[at + 1 : at + 3]).split()).startswith(
+        "at most 1.6 workers can be busy there: make its handler quicker, or split the key"
+    )
+    [key] = as_json(found)["heavy_keys"]
+    assert (key["is_busy"], key["workers_at_most"]) == (True, 1.6)
+
+
 def test_without_reports_nothing_is_drawn_of_load() -> None:
     text = "\n".join(lines(status(ALPHA)))
     assert "workers busy" not in text
@@ -152,6 +164,8 @@ def test_json_has_the_load_of_each_member_and_the_heavy_keys() -> None:
             "key_hash": HOT,
             "share": 0.61,
             "member": "alpha",
+            "is_busy": False,
+            "workers_at_most": 1.6,
         }
     ]
 

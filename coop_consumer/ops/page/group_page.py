@@ -130,6 +130,7 @@ class KeyLine:
         share: Its part of the partition's work, 0.0 to 1.0.
         share_words: The same for people.
         is_hot: Whether it alone bounds what its partition can do.
+        limit: How it does that; "": it does not.
     """
 
     key: str
@@ -138,6 +139,7 @@ class KeyLine:
     share: float
     share_words: str
     is_hot: bool
+    limit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,13 +522,18 @@ def _member_line(member: MemberSeen, status: GroupStatus, letters: Letters) -> M
 
 
 def _key_line(key: KeyWork, letters: Letters) -> KeyLine:
+    is_hot, limit = key.is_busy or key.share >= _HOT, ""
+    if is_hot:
+        at_most = f"at most {key.workers_at_most:.1f} busy there"
+        limit = f"fills one worker, {at_most}" if key.is_busy else f"one worker, {at_most}"
     return KeyLine(
         key=key_shown(key.key) if key.key is not None else f"the key of hash {key.key_hash}",
         place=str(key.tp),
         letter=letters.letter(key.member) if key.member else "nobody",
         share=key.share,
         share_words=key.percent,
-        is_hot=key.share >= _HOT,
+        is_hot=is_hot,
+        limit=limit,
     )
 
 
