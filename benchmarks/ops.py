@@ -10,7 +10,8 @@ pair the ratio counts, and of all ratios the median:
     tracing     microseconds of CPU that a record takes more with tracing=on: of the span alone
                 (`spans`), and of a member under noop, whose threads also disturb each other more
     partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes;
-                how long probes take meanwhile
+                how long probes take, and a bare server beside them; the same beside 50 clients
+                that never read; a scrape of an exporter of these partitions, beside nothing
     json_line   microseconds of CPU that a line of the log takes as JSON, and as text
 
 Runs of `noop` and `io` last some seconds only. So they are scraped each second: five times as often
@@ -23,21 +24,22 @@ from __future__ import annotations
 import json
 import logging
 import os
-import socket
-import threading
+import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from statistics import median
-from urllib.error import URLError
-from urllib.request import urlopen
+
+from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.bench import Broker, filled, run_once
 from benchmarks.cases import CASES
 from benchmarks.figures import Figures, figures
 from benchmarks.machine import conditions
+from benchmarks.scrapes import Scrapes, asking, bare_server, free_port, never_reading
 from benchmarks.spans import PARENT, alone_us
 from benchmarks.stops import percentile
 from benchmarks.systems import OURS, SAMPLED, UNSAMPLED, WATCHED
@@ -50,59 +52,19 @@ ADDRESS = "BENCH_OPS"
 NOOP_RECORDS, PARTITIONS, MANY_RECORDS = 2_000_000, 200, 3_000_000
 TRACED_RECORDS = 300_000
 EVERY_S, EVERY_LIVE_S, EVERY_MANY_S = 1.0, 5.0, 0.05
-ANSWER_S = 10.0
+ANSWER_S, DEAF = 10.0, 50
 TEXT, _LINES = "%(asctime)s %(levelname)s %(name)s: %(message)s", 20_000
-
-
-@dataclass(slots=True)
-class Scrapes:
-    """What scrapes came to.
-
-    Attributes:
-        took_ms: How long each took.
-        bytes: The size of the largest answer.
-    """
-
-    took_ms: list[float] = field(default_factory=list)
-    bytes: int = 0
 
 
 @contextmanager
 def scraping(every_s: float) -> Iterator[Scrapes]:
     """Have the members of the block answer at a free port, and scrape it meanwhile."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        os.environ[ADDRESS] = f"127.0.0.1:{free.getsockname()[1]}"
+    address = os.environ[ADDRESS] = f"127.0.0.1:{free_port()}"
     try:
-        with asking("/metrics", every_s) as found:
+        with asking(address, "/metrics", every_s) as found:
             yield found
     finally:
         del os.environ[ADDRESS]
-
-
-@contextmanager
-def asking(path: str, every_s: float) -> Iterator[Scrapes]:
-    """Ask the members of the block for this, too."""
-    address = os.environ[ADDRESS]
-    found, ending = Scrapes(), threading.Event()
-
-    def ask() -> None:
-        while not ending.wait(every_s):
-            begun_s = time.monotonic()
-            try:
-                with urlopen(f"http://{address}{path}", timeout=ANSWER_S) as answer:
-                    size = len(answer.read())
-            except (URLError, ConnectionError):  # it has not begun, is not ready, or has ended
-                continue
-            found.took_ms.append(1_000 * (time.monotonic() - begun_s))
-            found.bytes = max(found.bytes, size)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    try:
-        yield found
-    finally:
-        ending.set()
-        thread.join()
 
 
 def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
@@ -119,7 +81,7 @@ def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
     rows["json_line"] = _lines(runs)
     if not as_json:
         print("json_line", rows["json_line"], flush=True)
-    rows["partitions"] = _many_partitions(broker)
+    rows["partitions"] = _many_partitions(broker, runs)
     if as_json:
         print(json.dumps({"case": "ops", "runs": runs, **rows, "conditions": conditions()}))
     else:
@@ -212,28 +174,79 @@ def _figure(name: str, found: Figures) -> float:
     return latency
 
 
-def _many_partitions(broker: Broker) -> dict[str, object]:
+def _many_partitions(broker: Broker, runs: int) -> dict[str, object]:
+    """Scrapes, then probes, then both beside clients that never read; medians of the runs."""
     case = replace(CASES["noop"][0], records=MANY_RECORDS, partitions=PARTITIONS)
     topic = filled(broker, case)
-    with scraping(EVERY_MANY_S) as seen:
-        run = run_once(broker, case, WATCHED, topic, seed=0)
-    found = figures(case, run)
-    # Probes by themselves: a scrape a second beside them, and the same load.
-    with (
-        scraping(EVERY_S),
-        asking("/livez", EVERY_MANY_S) as alive,
-        asking("/readyz", EVERY_MANY_S) as ready,
-    ):
-        run_once(broker, case, WATCHED, topic, seed=1)
-    probes_ms = alive.took_ms + ready.took_ms
+    each: dict[str, list[float]] = {}
+
+    def note(name: str, scrapes: Scrapes) -> None:
+        each.setdefault(f"{name}_median_ms", []).append(median(scrapes.took_ms))
+        each.setdefault(f"{name}_p99_ms", []).append(percentile(scrapes.took_ms, 0.99))
+
+    size = 0
+    for number in range(runs):
+        with scraping(EVERY_MANY_S) as seen:
+            run = run_once(broker, case, WATCHED, topic, seed=number)
+        found = figures(case, run)
+        each.setdefault("records_per_s", []).append(found.records / found.seconds)
+        note("scrapes", seen)
+        size = max(size, seen.bytes)
+        # Probes by themselves, a scrape a second beside them. The bare server takes the same time
+        # for the same machine: what it takes no member can undercut.
+        with bare_server() as bare, scraping(EVERY_S), ExitStack() as stack:
+            probes = _probing(stack)
+            floor = stack.enter_context(asking(bare, "/", EVERY_MANY_S))
+            run_once(broker, case, WATCHED, topic, seed=number)
+        note("probes", _both(probes))
+        note("bare", floor)
+        with scraping(EVERY_S) as seen, ExitStack() as stack:
+            stack.enter_context(never_reading(os.environ[ADDRESS], DEAF))
+            probes = _probing(stack)
+            run = run_once(broker, case, WATCHED, topic, seed=number)
+        found = figures(case, run)
+        each.setdefault("beside_deaf_records_per_s", []).append(found.records / found.seconds)
+        note("beside_deaf_probes", _both(probes))
+        note("beside_deaf_scrapes", seen)
+    shown: dict[str, object] = {"bytes": size, **_exporter(broker, topic, runs)}
+    for name, values in each.items():
+        shown[name] = round(median(values), 1)
+        shown[f"{name}_each"] = [round(it, 1) for it in values]
+    return shown
+
+
+def _probing(stack: ExitStack) -> list[Scrapes]:
+    address = os.environ[ADDRESS]
+    paths = ("/livez", "/readyz")
+    return [stack.enter_context(asking(address, path, EVERY_MANY_S)) for path in paths]
+
+
+def _both(probes: list[Scrapes]) -> Scrapes:
+    return Scrapes([it for one in probes for it in one.took_ms])
+
+
+def _exporter(broker: Broker, topic: str, runs: int) -> dict[str, object]:
+    """Scrapes of an exporter of one group with so many partitions, beside nothing."""
+    group = f"exported-{topic}"
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    places = [TopicPartition(topic, number, 1) for number in range(PARTITIONS)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "coop_consumer.cli", "exporter", group, "--address", address]
+    process = subprocess.Popen(  # noqa: S603 - the command is ours
+        [*command, "--bootstrap", broker.bootstrap], stderr=subprocess.DEVNULL
+    )
+    try:
+        with asking(address, "/metrics", EVERY_MANY_S) as found:
+            deadline_s = time.monotonic() + ANSWER_S * (runs + 3)
+            while time.monotonic() < deadline_s and len(found.took_ms) < 100 * runs:
+                time.sleep(EVERY_MANY_S)
+    finally:
+        process.terminate()
+        process.wait()
     return {
-        "scrapes": len(seen.took_ms),
-        "median_ms": round(median(seen.took_ms), 1),
-        "p99_ms": round(percentile(seen.took_ms, 0.99), 1),
-        "max_ms": round(max(seen.took_ms), 1),
-        "bytes": seen.bytes,
-        "probes": len(probes_ms),
-        "probes_median_ms": round(median(probes_ms), 1),
-        "probes_p99_ms": round(percentile(probes_ms, 0.99), 1),
-        "records_per_s": round(found.records / found.seconds),
+        "exporter_median_ms": round(median(found.took_ms), 1),
+        "exporter_p99_ms": round(percentile(found.took_ms, 0.99), 1),
+        "exporter_bytes": found.bytes,
     }
