@@ -187,21 +187,25 @@ def _paces(weighed: Iterable[_Weighed]) -> dict[tuple[TopicPartition, int], int]
 
 
 def _parts(one: RangesLoad, pace: int, heavy: dict[int, int]) -> list[LoadPart]:
-    """The parts of a claim with their loads; what it names goes into `heavy`, load by hash."""
+    """The parts of a claim with their loads; what it names goes into `heavy`, load by hash.
+
+    So does what it says of one hash alone: nobody can cut that, whether it has a name or not.
+    """
     ranges, load = one
     for key_hash, weight in load.heavy:
         heavy[min(key_hash, LINE - 1)] = weight * pace
-    if len(ranges) == 1 and ranges[0].size == 1:
-        at = min(ranges[0].lo, LINE - 1)
-        heavy[at] = heavy.get(at, 0) + sum(load.bins) * pace
-        return [(at, at + 1, 0)]
     size = sum(r.size for r in ranges)
     lengths = [size * (i + 1) // BINS - size * i // BINS for i in range(BINS)]
     loads = [weight * pace for weight in load.bins]
-    return [
-        (lo, after, loads[bin_] * (after - lo) // lengths[bin_])
-        for lo, after, bin_ in eighths(ranges)
-    ]
+    parts: list[LoadPart] = []
+    for lo, after, bin_ in eighths(ranges):
+        of_part = loads[bin_] * (after - lo) // lengths[bin_]
+        if after - lo == 1 and of_part:
+            at = min(lo, LINE - 1)
+            heavy[at] = heavy.get(at, 0) + of_part
+            of_part = 0
+        parts.append((lo, after, of_part))
+    return parts
 
 
 def _scaled(report: _Said, counted: Counted, heavy: dict[int, int]) -> list[LoadPart]:
