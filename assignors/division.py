@@ -25,9 +25,8 @@ from assignors.scale import NOT_WEIGHED, Scale, in_units, scale_of
 from assignors.shares import Pool, fair_shares, totals
 
 _ATOM_PERCENT = 20  # of the least due: what is heavier is dealt by itself
-_OFF_PERCENT = 5  # of the least due: a border that is off by more cuts a hash
-_ROUNDS_MAX = 3  # of dealing such hashes by themselves as well, and dividing anew,
-_MEMBERS_MAX = 200  # in groups up to this size: a plan must not take long
+_OFF_PERCENT = 2  # of the least due: a border that is off by more cuts a hash
+_DIVIDED_MAX = 1_000  # members, over all rounds: no plan takes longer than one of so many
 _MEASURED_SLACK = 3  # loads are measured, so a member may be off its due by so much more
 _WORTH_PER_MILLE = 50  # of the mean: a plan that evens out less is not made
 
@@ -71,6 +70,7 @@ class Division:
         self._is_weighed = merged is not None
         self._lines = _lines(merged, roster) if merged else {}
         self._carried = [sum(map(self._length, of_member)) for of_member in wholes]
+        self._dues = self._due_totals() if merged else []
 
     def pieces(self) -> _Pieces:
         """For each partition its pieces, ascending, without a hole."""
@@ -88,17 +88,20 @@ class Division:
         line = self._lines.get(tp)
         return NOT_WEIGHED.length if line is None else line.total
 
+    def _due_totals(self) -> list[int]:
+        """How much load each member is due in all."""
+        pools = [
+            Pool(sum(map(self._length, in_pool)), takers) for takers, in_pool in self._pools.items()
+        ]
+        return totals(fair_shares(pools, self._capacities, self._carried), self._carried)
+
     # ---- heavy hashes --------------------------------------------------------------------------
 
     def _dealt(self, cut: Collection[_Place]) -> dict[TopicPartition, dict[int, int]]:
         """The owners of hashes that are too heavy to lie where a cut may fall, or would be cut."""
-        pools = [
-            Pool(sum(map(self._length, in_pool)), takers) for takers, in_pool in self._pools.items()
-        ]
-        dues = totals(fair_shares(pools, self._capacities, self._carried), self._carried)
         atoms: list[Atom] = []
         for takers, in_pool in self._pools.items():
-            least = min(dues[i] for i in takers) * _ATOM_PERCENT
+            least = min(self._dues[i] for i in takers) * _ATOM_PERCENT
             for tp in in_pool:
                 heavy = self._lines[tp].heavy if tp in self._lines else {}
                 atoms += (
@@ -106,30 +109,33 @@ class Division:
                     for key_hash, load in heavy.items()
                     if load * 100 > least or (tp, key_hash) in cut
                 )
-        return deal(atoms, dues, self._carried)
+        return deal(atoms, self._dues, self._carried)
 
     def _cut(self, rulers: Mapping[TopicPartition, Scale], divided: _Pieces) -> Iterator[_Place]:
         """Hashes in which a border lies, and far from both sides."""
-        capacity = sum(self._capacities[i] for i in self._takers)
-        least = min(self._capacities[i] for i in self._takers)
-        due = sum(map(self._length, self._held)) * least // capacity
-        for tp, pieces in divided.items():
-            heavy = self._lines[tp].heavy if tp in self._lines else {}
-            if not heavy:
-                continue
-            for piece in pieces:
-                at = rulers[tp].hash_at(piece.end)
-                off = piece.end - rulers[tp].load_below(at)
-                key_hash = at if off > 0 else at - 1
-                if abs(off) * 100 > due * _OFF_PERCENT and key_hash in heavy:
-                    yield tp, key_hash
+        for takers, in_pool in self._pools.items():
+            least = min(self._dues[i] for i in takers) * _OFF_PERCENT
+            for tp in in_pool:
+                heavy = self._lines[tp].heavy if tp in self._lines else {}
+                if not heavy:
+                    continue
+                for piece in divided[tp]:
+                    at = rulers[tp].hash_at(piece.end)
+                    off = piece.end - rulers[tp].load_below(at)
+                    key_hash = at if off > 0 else at - 1
+                    if abs(off) * 100 > least and key_hash in heavy:
+                        yield tp, key_hash
 
     # ---- the rest ------------------------------------------------------------------------------
 
     def _made_by_load(self, scales: Mapping[TopicPartition, Scale]) -> _Pieces:
-        """All but heavy hashes divided, and those put back in; again if some would be cut."""
+        """All but heavy hashes divided, and those put back in; again if some would be cut.
+
+        Of all rounds the most even plan counts: what the last one cuts nobody looks at.
+        """
+        plans: list[_Pieces] = []
         cut: set[_Place] = set()
-        rounds = _ROUNDS_MAX if len(self._takers) <= _MEMBERS_MAX else 1
+        rounds = max(1, _DIVIDED_MAX // len(self._takers))
         while True:
             owners = self._dealt(cut)
             rulers = {
@@ -148,14 +154,20 @@ class Division:
                 for key_hash, i in of_partition.items():
                     carried[i] += self._lines[tp].heavy[key_hash]
             divided = self._divided(lines, {tp: it.length for tp, it in rulers.items()}, carried)
+            plans.append(
+                {
+                    tp: with_owners(rulers[tp].to_hashes(pieces), owners.get(tp, {}))
+                    for tp, pieces in divided.items()
+                }
+            )
             known, rounds = len(cut), rounds - 1
             if rounds:
                 cut.update(self._cut(rulers, divided))
             if len(cut) == known:
-                return {
-                    tp: with_owners(rulers[tp].to_hashes(pieces), owners.get(tp, {}))
-                    for tp, pieces in divided.items()
-                }
+                break
+        if len(plans) == 1:
+            return plans[0]
+        return min(plans, key=lambda plan: self._most(scales, plan))
 
     def _divided(
         self, held: _Pieces, lengths: Mapping[TopicPartition, int], carried: Sequence[int]
@@ -207,20 +219,37 @@ class Division:
     # ---- is it worth it? -----------------------------------------------------------------------
 
     def _is_as_good(self, scales: Mapping[TopicPartition, Scale], made: _Pieces) -> bool:
-        """Whether all is held, and about as even as the plan would make it."""
-        now, then = list(self._carried), list(self._carried)
-        for tp, held in self._held.items():
-            if sum(piece.end - piece.begin for piece in held) < LINE:
+        """Whether all is held, and about as even as the plan would make it.
+
+        Pool by pool: one of many even members, or of much load, would hide what is wrong in others.
+        """
+        for of_line in self._held.values():
+            if sum(piece.end - piece.begin for piece in of_line) < LINE:
                 return False
-            scale = scales[tp]
-            for pieces, loads in ((held, now), (made[tp], then)):
-                for begin, end, i in scale.to_load(pieces):
-                    loads[i] += end - begin
-        if is_scattered(self._held.values()) and _count(made) < _count(self._held):
-            return False
-        before, after = (_extremes(loads, self._capacities, self._takers) for loads in (now, then))
-        worth = after.mean * _WORTH_PER_MILLE // 1000
-        return after.most + worth > before.most and after.least < before.least + worth
+        now, then = self._loads(scales, self._held), self._loads(scales, made)
+        for takers, in_pool in self._pools.items():
+            held, planned = ([it[tp] for tp in in_pool] for it in (self._held, made))
+            if is_scattered(held) and _count(planned) < _count(held):
+                return False
+            before, after = (_extremes(loads, self._capacities, takers) for loads in (now, then))
+            worth = after.mean * _WORTH_PER_MILLE // 1000
+            if after.most + worth <= before.most or after.least >= before.least + worth:
+                return False
+        return True
+
+    def _most(self, scales: Mapping[TopicPartition, Scale], pieces: _Pieces) -> int:
+        """What the busiest member of any pool would carry, per mille of its pool's mean."""
+        loads = self._loads(scales, pieces)
+        each = (_extremes(loads, self._capacities, takers) for takers in self._pools)
+        return max(it.most * 1000 // max(1, it.mean) for it in each)
+
+    def _loads(self, scales: Mapping[TopicPartition, Scale], pieces: _Pieces) -> list[int]:
+        """What each member would carry."""
+        loads = list(self._carried)
+        for tp, scale in scales.items():
+            for begin, end, i in scale.to_load(pieces[tp]):
+                loads[i] += end - begin
+        return loads
 
 
 class _Extremes(NamedTuple):
@@ -243,8 +272,8 @@ def _lines(merged: MergedLoad, roster: Roster) -> dict[TopicPartition, LineLoad]
     return {tp: in_units(line, mean) for tp, line in merged.lines.items()}
 
 
-def _count(pieces: _Pieces) -> int:
-    return sum(map(len, pieces.values()))
+def _count(lines: Iterable[Sequence[Piece]]) -> int:
+    return sum(map(len, lines))
 
 
 def _amounts(pieces: Iterable[Piece]) -> dict[int, int]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from heapq import heapreplace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from assignors import (
@@ -24,7 +23,6 @@ from assignors import (
     RangesLoad,
     TopicPartition,
     check_cover,
-    intersect,
     union,
 )
 from assignors.assignment import Roster
@@ -33,7 +31,7 @@ from assignors.lines import Claimant, divide
 from assignors.load import BINS, decode_load, eighths, encode_load, level_of, value_of
 from assignors.merged_load import LineLoad, merged_load
 from assignors.scale import in_units, scale_of
-from tests.support.weighing import Weighing
+from tests.support.weighing import Known, Weighing
 
 SPLITTING = [
     KeyRangeStickyAssignor(),
@@ -113,12 +111,101 @@ def planned(weighing, members, partitions, times):
     return plans
 
 
-def lumps(weighing, count):
-    """The load of the busiest of members that get key after key, the largest first."""
-    sums = [0] * count
-    for load in sorted(weighing.loads(), reverse=True):
-        heapreplace(sums, sums[0] + load)
-    return max(sums)
+def lumps(loads, capacities):
+    """What the busiest has for its capacity, if loads are dealt one by one, the largest first.
+
+    It is no less than one of them: a hash runs on one worker.
+    """
+    sums = [0] * len(capacities)
+    for load in sorted(loads, reverse=True):
+        i = min(range(len(sums)), key=lambda i: (sums[i] + load) / capacities[i])
+        sums[i] += load
+    return max(*(it / capacity for it, capacity in zip(sums, capacities, strict=True)), *loads, 0)
+
+
+def cut_at_random(rng, members, partitions):
+    """Who holds what, in up to four pieces a member and partition, and with holes."""
+    owned = {it.id: {} for it in members}
+    for number in range(partitions):
+        cuts = {rng.randrange(1, LINE) for _ in range(rng.randint(1, 4 * len(members)))}
+        for lo, after in pairwise(sorted({0, *cuts, LINE + 1})):
+            if rng.random() < 0.95:
+                own = owned[rng.choice(members).id]
+                own.setdefault(TopicPartition("t", number), []).append(KeyRange(lo, after - 1))
+    return {id_: {tp: union(own[tp]) for tp in own} for id_, own in owned.items()}
+
+
+def reporting(rng, members, plan):
+    """The members with what they hold, and any load of that. Often heavy hashes are alike."""
+    heavy_share, heavy_max = (
+        rng.choice([0.03, 0.1, 0.15, 0.19, 0.21, 0.3, 0.6, 1]),
+        rng.choice([1, 4]),
+    )
+    steepness = rng.choice([0, 1, 3])
+    found = []
+    for member in members:
+        own = plan.get(member.id, {})
+        said = {}
+        for tp, of_tp in own.items():
+            named = {}
+            for _ in range(rng.randint(0, heavy_max)):
+                r = rng.choice(of_tp)
+                times = rng.choice([1, rng.uniform(0.8, 1.2), rng.uniform(0.1, 2)])
+                named[rng.randint(r.lo, r.hi)] = int(10**12 * heavy_share * times)
+            share = 10**12 * member.capacity * rng.uniform(0.2, 1.8) / len(own)
+            weights = [10 ** (-steepness * rng.random()) for _ in range(BINS)]
+            rest = max(0, share - sum(named.values())) / sum(weights)
+            bins = tuple(int(rest * it) for it in weights)
+            load = ClaimLoad(bins, tuple(HeavyHash(*it) for it in named.items()), 100)
+            said[tp] = (RangesLoad(of_tp, load),)
+        found.append(replace(member, owned=own, loads=said))
+    return found
+
+
+def reports_of(seed, count, partitions, most, plans):
+    """Members of any capacity, and any loads of what they hold; partitions; those loads, known.
+
+    They hold what chance gave them, or what came of so many plans by other such loads.
+    """
+    rng = random.Random(seed)
+    members = [
+        Member(f"M{number:03}", ("t",), rng.choice([1, rng.randint(1, most)]))
+        for number in range(count)
+    ]
+    plan = cut_at_random(rng, members, partitions)
+    for _ in range(plans):
+        now = reporting(rng, members, plan)
+        plan = KeyRangeStickyAssignor().assign(partitions={"t": partitions}, members=now)
+    members = reporting(rng, members, plan)
+    return members, {"t": partitions}
+
+
+@st.composite
+def reports_of_a_group(draw):
+    count = draw(st.integers(2, 14))
+    members, partitions = reports_of(
+        draw(st.integers(0, 10**6)),
+        count,
+        draw(st.integers(1, min(4, count - 1))),
+        draw(st.sampled_from([1, 1, 1, 2, 4, 16, 1_000])),
+        draw(st.integers(0, 3)),
+    )
+    assume(merged_load(Roster.of(partitions, members, {}, True)) is not None)
+    return members, partitions
+
+
+def owner_of(plan, place):
+    """Who has this hash of a partition in a plan, or None."""
+    tp, key_hash = place
+    return next(
+        (id_ for id_, own in plan.items() if any(key_hash in r for r in own.get(tp, ()))), None
+    )
+
+
+def replanned(members, partitions):
+    """What members hold, and the first plan by what they report."""
+    before = {it.id: it.owned for it in members}
+    return before, KeyRangeStickyAssignor().assign(partitions=partitions, members=members)
 
 
 # ---- any loads -----------------------------------------------------------------------------------
@@ -191,46 +278,139 @@ def test_whatever_a_liar_says_the_others_are_due_ten_percent_more_or_less_at_mos
     assert 0.9 <= due / honest <= 1.1000001
 
 
-# ---- true loads ----------------------------------------------------------------------------------
+# ---- loads that are known: what is reported is the truth ----------------------------------------
+
+
+@settings(max_examples=300)
+@given(reports_of_a_group())
+@example(reports_of(975_666, 11, 4, most=1, plans=0))  # borders 5 % of a due inside of hashes
+@example(reports_of(210_315, 11, 4, most=1, plans=0))  # after three rounds some are cut
+@example(reports_of(379_465, 117, 2, most=1, plans=0))  # each round cuts some: the last is not best
+def test_of_what_is_known_the_first_plan_gives_nobody_more_than_1_1_of_the_bound(group):
+    """The bound is a due, or what heavy hashes make of it.
+
+    What evens out less than 5 % is not done. A member may be off by 2.7 %, and a border by 2 %.
+    Found in 12,000 groups: 1.096 times the bound.
+    """
+    members, partitions = group
+    known = Known(partitions, members)
+    _, plan = replanned(members, partitions)
+    carried = known.carried(plan)
+    capacities = [it.capacity for it in members]
+    bound = max(known.total / sum(capacities), lumps(known.heavy.values(), capacities))
+    assert max(carried[it.id] / it.capacity for it in members) <= 1.1 * bound
+
+
+@settings(max_examples=300)
+@given(reports_of_a_group())
+def test_of_what_is_known_a_plan_moves_heavy_hashes_and_what_balance_needs_then(group):
+    """A heavy hash that moves makes room. So the rest is judged as if it had moved already."""
+    members, partitions = group
+    known = Known(partitions, members)
+    before, plan = replanned(members, partitions)
+    assume(plan != before)
+    had = {None: known.total - sum(known.carried(before).values())} | known.carried(before)
+    heavy = 0
+    for place, load in known.heavy.items():
+        giver, taker = owner_of(before, place), owner_of(plan, place)
+        if giver != taker:
+            heavy += load
+            had[giver] -= load
+            had[taker] += load
+    due = known.total / sum(it.capacity for it in members)
+    needed = had[None] + sum(max(0, had[it.id] - due * it.capacity) for it in members)
+    # A border that falls on a hash, and what is not worth a range. Ranges that have multiplied are
+    # made fewer: 5 % for that, and as much is given back.
+    ranges = sum(len(of_tp) for own in before.values() for of_tp in own.values())
+    aside = 0.11 if ranges > 4 * len(members) else 0.01
+    assert known.moved(before, plan) <= heavy + needed + aside * known.total
+
+
+@settings(max_examples=300)
+@given(reports_of_a_group())
+def test_a_heavy_hash_stays_with_its_holder_if_that_fits_else_it_goes_where_most_room_is(group):
+    """The largest comes first. Heavy is what is more than a fifth of the least due."""
+    members, partitions = group
+    known = Known(partitions, members)
+    before, plan = replanned(members, partitions)
+    assume(plan != before)
+    due = known.total / sum(it.capacity for it in members)
+    dues = {it.id: due * it.capacity for it in members}
+    room, has_one = dict(dues), set()
+    rounding = known.total / 10**9
+    for place, load in sorted(known.heavy.items(), key=lambda it: (-it[1], it[0])):
+        if load <= min(dues.values()) / 5 + rounding:
+            break
+        holder, owner = owner_of(before, place), owner_of(plan, place)
+        if holder is not None and (
+            holder not in has_one or room[holder] >= load - dues[holder] / 100
+        ):
+            assert owner == holder
+        else:
+            assert room[owner] >= max(room.values()) - rounding
+        room[owner] -= load
+        has_one.add(owner)
+    assume(has_one)
+
+
+@settings(max_examples=300)
+@given(reports_of_a_group())
+def test_nobody_has_two_hashes_of_half_its_due_while_another_has_none_as_heavy(group):
+    members, partitions = group
+    known = Known(partitions, members)
+    before, plan = replanned(members, partitions)
+    assume(plan != before)
+    due = known.total / sum(it.capacity for it in members)
+    dues = {it.id: due * it.capacity for it in members}
+    loads = {it.id: [] for it in members}
+    for place, load in known.heavy.items():
+        loads[owner_of(plan, place)].append(load)
+    for id_, own in loads.items():
+        if sum(load > 0.505 * dues[id_] for load in own) > 1:
+            second = sorted(own)[-2]
+            # Who is due less may have less room, even with none.
+            assert all(max(loads[it], default=0) >= second for it in dues if dues[it] >= dues[id_])
+
+
+# ---- loads that nobody has measured: which key of an eighth it is --------------------------------
 
 
 @settings(max_examples=150)
 @given(keys_of_a_group())
-def test_what_can_be_cut_is_within_a_tenth_of_the_bound_and_two_keys(group):
+def test_where_nobody_has_measured_each_key_ten_plans_are_within_a_tenth_of_the_bound_and_a_key(
+    group,
+):
     """Reports are believed up to a limit, so a small group with a hot key needs up to ten plans."""
     weighing, members, partitions = group
     due = weighing.total / len(members)
     plan = planned(weighing, members, partitions, 10)[-1]
-    # Reports name few keys, and nobody knows on which side of a border the others lie: that is a
-    # key at each end of a range. Keys above a fifth of a due are dealt by themselves. Found: 1.28
-    # times the bound with 16 members and 95 keys on one partition; 1.12 times it with 14 members
-    # and 377 keys, where the heaviest key was 0.05 of a due.
-    aside = min(2 * weighing.heaviest, due / 5)
-    bound = 1.1 * max(due, lumps(weighing, len(members))) + aside
+    # Reports name few keys, and nobody knows on which side of a border the others lie. Keys above a
+    # fifth of a due are dealt by themselves; a border off by half of a lighter one is off by a
+    # tenth of a due. Found in 3,000 groups: 0.95 of what is set aside here, and 1.19 times
+    # the bound in all.
+    aside = min(weighing.heaviest, due / 10)
+    bound = 1.1 * max(due, lumps(weighing.loads(), [1] * len(members))) + aside
     assert max(weighing.carried(plan).values()) <= bound
 
 
 @settings(max_examples=40)
 @given(keys_of_a_group())
-def test_a_plan_moves_what_balance_needs_and_little_more(group):
+def test_where_nobody_has_measured_each_key_a_plan_moves_heavy_ones_and_what_balance_needs(group):
     weighing, members, partitions = group
     due = weighing.total / len(members)
     can_fail = False
     for before, after in pairwise(planned(weighing, members, partitions, 2)):
-        kept = sum(
-            weighing.load_of(tp, r.lo, r.hi + 1)
-            for id_, own in after.items()
-            for tp, of_tp in own.items()
-            for r in intersect(of_tp, before.get(id_, {}).get(tp, ()))
-        )
         needed = sum(max(0, it - due) for it in weighing.carried(before).values())
-        borders = {
-            (tp, r.lo) for own in after.values() for tp, of_tp in own.items() for r in of_tp if r.lo
-        }
-        # A border that falls on a key is off by half of it.
-        limit = 1.5 * needed + sum(weighing.beside(*border) for border in borders) / 2
+        heavy = sum(
+            weighing.load_of(*place, place[1] + 1)
+            for place in weighing.places()
+            if owner_of(before, place) != owner_of(after, place)
+            and weighing.load_of(*place, place[1] + 1) > due / 25
+        )
+        # Which of the lighter ones goes with a border is chance. Found in 3,000 groups: 1.8 %.
+        limit = needed + heavy + 0.03 * weighing.total
         can_fail |= limit < weighing.total
-        assert weighing.total - kept <= limit
+        assert weighing.moved(before, after) <= limit
     assume(can_fail)  # where the limit is more than all there is, no plan could be wrong
 
 

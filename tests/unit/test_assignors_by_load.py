@@ -28,7 +28,6 @@ from assignors import (
     RangesLoad,
     TopicPartition,
     check_cover,
-    intersect,
     key_hash,
     null_key_hash,
     subtract,
@@ -88,13 +87,7 @@ def excess(weighing: Weighing, plan: Assignment) -> float:
 
 def moved(before: Assignment, after: Assignment, weighing: Weighing) -> float:
     """The share of the load that has another owner."""
-    kept = sum(
-        weighing.load_of(tp, r.lo, r.hi + 1)
-        for name, own in after.items()
-        for tp, ranges in own.items()
-        for r in intersect(ranges, before.get(name, {}).get(tp, ()))
-    )
-    return 1 - kept / weighing.total
+    return weighing.moved(before, after) / weighing.total
 
 
 # ---- even ----------------------------------------------------------------------------------------
@@ -603,3 +596,62 @@ def test_ranges_that_have_multiplied_become_fewer_again() -> None:
         assert moved(before, plan, weighing) <= 0.1 + 1.2 * too_much / weighing.total
     assert sizes(plan) <= 4.5 * count
     assert excess(weighing, plan) <= 1.1
+
+
+# ---- topics with other subscribers ---------------------------------------------------------------
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+BOTH = {"a": 1, "b": 1}
+
+
+def subscribers(tp: TopicPartition, count: int) -> list[Member]:
+    return [Member(f"{tp.topic}{number:02}", (tp.topic,)) for number in range(count)]
+
+
+def dealt_out(tp: TopicPartition, members: list[Member], pieces: int) -> list[Member]:
+    """The members with equal pieces of a partition, one after the other."""
+    bounds = [0, *(KEY_HASH_MAX * i // pieces for i in range(1, pieces)), KEY_HASH_MAX + 1]
+    owned: list[list[KeyRange]] = [[] for _ in members]
+    for at, (lo, after) in enumerate(pairwise(bounds)):
+        owned[at % len(members)].append(KeyRange(lo, after - 1))
+    return [replace(it, owned={tp: tuple(own)}) for it, own in zip(members, owned, strict=True)]
+
+
+def saying(member: Member, load: int) -> Member:
+    [tp] = member.owned
+    return weighed(member, ClaimLoad((load * 10**9,) * BINS, (), 100), tp=tp)
+
+
+def test_ranges_of_one_topic_become_fewer_though_another_topic_has_few() -> None:
+    few = [saying(it, 100) for it in dealt_out(B, subscribers(B, 40), 40)]
+    many = [saying(it, 100) for it in dealt_out(A, subscribers(A, 4), 48)]
+    for _ in range(12):
+        plan = BY_LOAD.assign(partitions=BOTH, members=[*many, *few])
+        assert all(plan[it.id] == it.owned for it in few)
+        many = [saying(replace(it, owned=plan[it.id]), 100) for it in many]
+    assert sizes({it.id: it.owned for it in many}) <= 4.5 * len(many)
+
+
+def test_members_of_a_light_topic_are_evened_out_beside_a_heavy_one() -> None:
+    heavy = [saying(it, 2_000) for it in dealt_out(B, subscribers(B, 2), 2)]
+    busy, *others = dealt_out(A, subscribers(A, 20), 20)
+    light = [saying(busy, 200), *(saying(it, 100) for it in others)]
+    plan = BY_LOAD.assign(partitions=BOTH, members=[*heavy, *light])
+    [before], [after] = busy.owned[A], plan[busy.id][A]
+    assert after.size == pytest.approx(before.size * 105 / 200, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_keys_of_a_light_topic_are_not_cut_beside_a_heavy_one(seed: int) -> None:
+    rng = random.Random(seed)
+    lumps, count = lumpy(seed)
+    light = {key_hash: lumps.load_of(T0, key_hash, key_hash + 1) for _, key_hash in lumps.places()}
+    heavy = {rng.randrange(KEY_HASH_MAX): lumps.total // 100 for _ in range(1_000)}
+    weighing = Weighing({A: light, B: heavy})
+    members = [*subscribers(A, count), *subscribers(B, count)]
+    plan = BY_LOAD.assign(partitions=BOTH, members=members)
+    for _ in range(6):
+        plan = BY_LOAD.assign(partitions=BOTH, members=weighing.owning(members, plan))
+    carried = weighing.carried(plan)
+    most = max(carried[it.id] for it in members[:count])
+    assert most <= 1.15 * max(lumps.total / count, lumps.heaviest)
