@@ -509,6 +509,7 @@ class MemberCore:
             backing_off=self.failures.backing_off,
             overdue=self.overdue.count,
             commit_age_ms=self.commits.age_ms(),
+            waiting=self.waits.count(),
         )
 
     def glimpse(self) -> Glimpse:

@@ -28,8 +28,9 @@ class MemberPhase(StrEnum):
     """What a member does.
 
     STARTING: no run of it has begun, or the next one is about to. JOINING: it waits for an
-    assignment. WAITING: ranges were assigned that have not begun. WORKING: it processes ranges.
-    IDLE: it is a member, and no range is its. CLOSING: it finishes what runs. ENDED: it has left.
+    assignment. WAITING: some of what it was assigned has not begun (`ranges_waiting`), be it a key.
+    WORKING: it processes ranges. IDLE: it is a member, and no range is its. CLOSING: it finishes
+    what runs. ENDED: it has left.
     """
 
     STARTING = "starting"
@@ -142,7 +143,8 @@ class MemberMetrics:
         flush: How long the worker's `flush` took.
         rebalances: Assignments that it got.
         handover: From an assignment to the beginning of a range that it brought.
-        ranges_waiting: Ranges that were assigned, and have not begun.
+        ranges_waiting: Ranges that were assigned, and have not begun. A key whose last owner's
+            handler still runs is one, although the range around it has begun.
         forced_releases: Ranges that it began because a person released them.
         client_renewals: Clients that were replaced because they stood still.
         log_unreadable: Records of the progress log that it could not read, by reason.
@@ -238,6 +240,7 @@ def metrics_now(
     backing_off: int,
     overdue: int,
     commit_age_ms: int,
+    waiting: int,
 ) -> MemberMetrics:
     """The same of a member at work, on its thread, with what stands now.
 
@@ -249,12 +252,13 @@ def metrics_now(
         backing_off: Keys that wait for their next attempt.
         overdue: Handlers that run for too long.
         commit_age_ms: How long what is finished has waited for its commit.
+        waiting: Ranges that wait; see `Waits.count`.
     """
     counters, now_ms = state.counters, state.now_ms
     counted = metrics_at_rest(
         state.group,
         state.name,
-        _phase(state),
+        _phase(state, waiting),
         counters,
         state.tally,
         now_ms=now_ms,
@@ -276,7 +280,7 @@ def metrics_now(
         walled=counters.walled,
         fetch_held_s=counted.fetch_held_s + held_ms / 1_000,
         commit_age_s=commit_age_ms / 1_000,
-        ranges_waiting=_waiting(state),
+        ranges_waiting=waiting,
         outputs_waiting=counters.outputs_waiting,
         output_bytes_waiting=counters.output_bytes_waiting,
         undecided_input_s=_since_s(counters.input_undecided_since_ms, now_ms),
@@ -318,7 +322,7 @@ def _transactions(counters: Counters) -> TransactionMetrics:
     )
 
 
-def _phase(state: MemberState) -> MemberPhase:
+def _phase(state: MemberState, waiting: int) -> MemberPhase:
     membership = state.membership
     if membership.left:
         return MemberPhase.ENDED
@@ -326,20 +330,10 @@ def _phase(state: MemberState) -> MemberPhase:
         return MemberPhase.CLOSING
     if not membership.is_member or membership.joining:
         return MemberPhase.JOINING
-    if _waiting(state):
+    if waiting:
         return MemberPhase.WAITING
     is_at_work = any(partition.tenures for partition in state.partitions.values())
     return MemberPhase.WORKING if is_at_work else MemberPhase.IDLE
-
-
-def _waiting(state: MemberState) -> int:
-    """Ranges that were assigned, and whose records are not dispatched yet."""
-    partitions = state.partitions.values()
-    return sum(
-        sum(len(it.ranges) for it in partition.waiting)
-        + sum(len(it.ranges) for it in partition.tenures if not it.begun)
-        for partition in partitions
-    )
 
 
 def _with_shares(topics: Mapping[str, TopicMetrics], state: MemberState) -> dict[str, TopicMetrics]:

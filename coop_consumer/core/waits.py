@@ -109,7 +109,20 @@ class Waits:
         told = f"{told}. `{status}` shows who holds what"
         self.state.report(Level.WARNING, LogEvent.RANGE_WAITS, told, **facts)
 
+    def count(self) -> int:
+        """How many ranges wait; a key that a handler blocks is one. 0: `present` has nothing."""
+        return sum(map(self._count, self.state.partitions.values()))
+
+    def _count(self, partition: Partition) -> int:
+        found = sum(len(it.ranges) for it in partition.waiting)
+        for tenure in partition.tenures:
+            waits = not tenure.begun or self.notices.is_loading(tenure)
+            found += len(tenure.ranges) if waits else len(tenure.blocked.hashes)
+        return found
+
     def _why(self, partition: Partition) -> _Cause | None:
+        if not self._count(partition):
+            return None
         if partition.waiting:
             ranges = [r for item in partition.waiting for r in item.ranges]
             cause = self._cause(partition)

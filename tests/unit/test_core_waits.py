@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignors import KEY_HASH_MAX, WHOLE, KeyRange, Wait, decode_subscription
 from coop_consumer.core import actions
+from coop_consumer.core.metrics import MemberPhase
 from coop_consumer.log_events import LogEvent
 from offsets import MemoryLog
 from tests.unit.core_member import T0, TableMember
@@ -15,6 +16,11 @@ def told(member: TableMember) -> list[str]:
     """What it said of waits."""
     reports = [report.text for report in member.told(actions.LogLine)]
     return [text for text in reports if "t-0: for " in text]
+
+
+def phase(member: TableMember) -> MemberPhase:
+    """What its metrics say that it does."""
+    return member.core.metrics().phase
 
 
 def waiting(member: TableMember, seconds: int) -> list[str]:
@@ -81,3 +87,43 @@ def test_a_key_that_waits_for_a_handler_elsewhere_says_so() -> None:
     new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),), lead="m1")
     (text,) = waiting(new, 12)
     assert "1 key waits for handlers that run (m1/1#1: " in text
+
+
+def test_figures_and_probes_agree_about_what_waits() -> None:
+    member = TableMember(kept_back=[actions.ReadLog])
+    assert not member.core.condition().waits
+    assert (member.core.metrics().ranges_waiting, phase(member)) == (0, MemberPhase.JOINING)
+    member.assign(WHOLE)
+    assert member.core.condition().waits
+    assert (member.core.metrics().ranges_waiting, phase(member)) == (1, MemberPhase.WAITING)
+    member.let_go()
+    member.after(10)
+    assert not member.core.condition().waits
+    assert (member.core.metrics().ranges_waiting, phase(member)) == (0, MemberPhase.WORKING)
+
+
+def test_so_they_do_while_the_user_is_not_ready_for_a_range() -> None:
+    member = TableMember(kept_back=[actions.RangesAssigned])
+    member.assign(WHOLE)
+    assert member.core.condition().waits
+    assert (member.core.metrics().ranges_waiting, phase(member)) == (1, MemberPhase.WAITING)
+
+
+def test_so_they_do_about_keys_whose_handlers_run_elsewhere() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log)
+    old.assign(WHOLE)
+    old.produce(b"a", b"b", b"c")
+    old.start()
+    old.finish(2)
+    (claim,) = decode_subscription(old.core.subscription()).claims
+    old.assign()
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),), lead="m1")
+    assert new.core.condition().waits[0].members == ("m1",)
+    assert (new.core.metrics().ranges_waiting, phase(new)) == (2, MemberPhase.WAITING)
+    old.finish_all()
+    old.after(1_000)
+    new.hear_log()
+    assert not new.core.condition().waits
+    assert (new.core.metrics().ranges_waiting, phase(new)) == (0, MemberPhase.WORKING)

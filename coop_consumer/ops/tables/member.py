@@ -26,9 +26,9 @@ WORK = (
     _gauge(
         "member_state", "1", "state",
         "1 for what the member does, 0 for the other states: `starting` (before its first run, or "
-        "between two), `joining` (it waits for an assignment), `waiting` (assigned ranges have not "
-        "begun), `working`, `idle` (it is a member and no range is its), `closing`, "
-        "`ended`.",
+        "between two), `joining` (it waits for an assignment), `waiting` (something of "
+        "what it was assigned has not begun: `coop_ranges_waiting`), `working`, `idle` (it is a "
+        "member and no range is its), `closing`, `ended`.",
         "`joining` or `waiting` for minutes.",
         "`coop-consumer status GROUP` names who waits for whom, and the command that helps.",
     ),
@@ -218,7 +218,9 @@ PROGRESS = (
     ),
     _gauge(
         "ranges_waiting", "ranges", "",
-        "Ranges that were assigned and have not begun.",
+        "Ranges that were assigned and have not begun. A key whose last owner's handler still "
+        "runs counts as one, also where the range around it has begun. It counts what `/readyz` "
+        "says to wait.",
         "It is above 0 for minutes.",
         "`coop-consumer status GROUP` names who waits for whom; `coop-consumer release` helps.",
     ),
