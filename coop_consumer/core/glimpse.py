@@ -51,6 +51,8 @@ class FailedRecord:
         is_parked: It waits for a decision.
         error: Its last failure.
         since_ms: When it first failed, Unix time.
+        behind: Members that still hold its key, as a handler of theirs runs; none: it does not wait
+            for that.
     """
 
     tp: TopicPartition
@@ -62,6 +64,7 @@ class FailedRecord:
     is_parked: bool
     error: str
     since_ms: int
+    behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

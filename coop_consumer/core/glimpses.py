@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assignors import TopicPartition
+from assignors import KeyRange, TopicPartition
 from coop_consumer.core.glimpse import (
     FAILED_MAX,
     RUNNING_MAX,
@@ -23,7 +23,9 @@ from coop_consumer.core.lane import RUNNING, Entry, Lane, hash_of
 from coop_consumer.core.record import Record
 
 if TYPE_CHECKING:
+    from coop_consumer.core.claims import Claims
     from coop_consumer.core.state import MemberState
+    from coop_consumer.core.tenure import Tenure
 
 RecordPlace = tuple[TopicPartition, int]
 """A partition, and an offset."""
@@ -34,6 +36,7 @@ class Glimpses:
     """Makes glimpses, and remembers between two of them since when records run."""
 
     state: MemberState
+    claims: Claims
     _seen: dict[RecordPlace, tuple[Record, int]] = field(default_factory=dict)
 
     def now(self, overdue: Mapping[Record, int]) -> Glimpse:
@@ -69,7 +72,7 @@ class Glimpses:
                 )
             )
         found.sort(key=lambda it: (it.since_ms, it.tp, it.offset))
-        failed = self._failed()
+        failed = self._failed({(it.tp, it.offset): it.key for it in found})
         return Glimpse(
             at_ms=state.now_ms,
             held=tuple(self._held()),
@@ -101,31 +104,42 @@ class Glimpses:
                     tp in self.state.load.walled,
                 )
 
-    def _failed(self) -> list[FailedRecord]:
+    def _failed(self, running: Mapping[RecordPlace, object]) -> list[FailedRecord]:
+        """What failed. What runs has its key from there: a handler given up is filed nowhere."""
         attempts = [
-            (tenure.tp, attempt)
+            (tenure, attempt)
             for partition in self.state.partitions.values()
             for tenure in partition.all_tenures()
             for attempt in tenure.attempts.values()
             if attempt.offset in tenure.pending
         ]
-        attempts.sort(key=lambda it: (not it[1].parked, it[1].since_ms, it[0], it[1].offset))
-        shown = {(tp, it.offset): it.key_hash for tp, it in attempts[:FAILED_MAX]}
-        keys = dict(self._keys(shown)) if shown else {}
+        attempts.sort(key=lambda it: (not it[1].parked, it[1].since_ms, it[0].tp, it[1].offset))
+        shown = {(its.tp, it.offset): it.key_hash for its, it in attempts[:FAILED_MAX]}
+        keys = {**running, **dict(self._keys(shown))} if shown else {}
         return [
             FailedRecord(
-                tp,
+                tenure.tp,
                 it.offset,
-                keys.get((tp, it.offset)),
+                keys.get((tenure.tp, it.offset)),
                 it.key_hash,
-                (tp, it.offset) in keys,
+                (tenure.tp, it.offset) in keys,
                 it.attempts,
                 it.parked,
                 it.error,
                 it.since_ms,
+                self._behind(tenure, it.key_hash),
             )
-            for tp, it in attempts
+            for tenure, it in attempts
         ]
+
+    def _behind(self, tenure: Tenure, key_hash: int) -> tuple[str, ...]:
+        """Members that have not released a hash, so that nothing of it begins here."""
+        if key_hash not in tenure.blocked.hashes:
+            return ()
+        alone, partition = (KeyRange(key_hash, key_hash),), self.state.partitions[tenure.tp]
+        waits = tenure.blocked.waits
+        held = (it.member for it in waits if self.claims.claimed(partition, (it,), alone))
+        return tuple(sorted(set(held)))
 
     def _keys(self, wanted: Mapping[RecordPlace, int]) -> Iterator[tuple[RecordPlace, object]]:
         """The keys of records that are filed."""

@@ -162,7 +162,7 @@ class MemberCore:
         self.suspects = Suspects(state, self.intake, self.failures, self.decisions)
         self.standstill = Standstill(state, self.intake.streams, self.reading, self.pressure)
         self.overdue = Overdue(state, self.failures, self.commits)
-        self.glimpses = Glimpses(state)
+        self.glimpses = Glimpses(state, self.claims)
         self.doings = Doings(state)
         self.requests = Requests(state, self.reading, self.handover, self.commits)
         self.orders = Orders(state, self.closing, self.failures, contract, static)

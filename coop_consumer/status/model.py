@@ -111,8 +111,9 @@ class RecordStatus:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether its handler runs for too long (`max.processing.ms`)."""
-        return self.standing is RecordState.RUNNING and is_overdue(self.error)
+        """Whether its handler runs for too long (`max.processing.ms`), be it at `behind`."""
+        waits = self.standing is RecordState.WAITING and self.behind != ""
+        return (waits or self.standing is RecordState.RUNNING) and is_overdue(self.error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,11 +179,13 @@ def commands_for(
         options: What the command line needs to find the group, as words.
     """
     options = list(options)
-    if record.is_overdue:  # only its owner can end the handler; the record may say why it hangs
-        return (look_at(tp, record.offset, options),)
     if record.standing is RecordState.PARKED:
         return decide(group, tp, record.offset, options)
+    found: tuple[Command, ...] = ()
+    if record.is_overdue:  # only its member can end the handler; the record may say why it hangs
+        found = (look_at(tp, record.offset, options),)
     if record.standing is RecordState.WAITING and record.behind:
         line = command("release", group, tp, "--holder", record.behind, options=options)
-        return (Command("begin without that release, if its handlers do nothing more", line),)
-    return ()
+        does = "begin without that release, if its handlers do nothing more"
+        return (*found, Command(does, line))
+    return found

@@ -126,6 +126,10 @@ def facts_of(
     """
     if record.timestamp_ms >= 0:
         yield f"produced {ago(now_ms - record.timestamp_ms)}"
+    if record.is_overdue and record.behind:
+        yield standing(record, now_ms, name_of)
+        yield f"on.overdue decides there, the log of {name_of(record.behind)} has its stack"
+        return
     if record.is_overdue:
         yield f"its handler runs{_since(record, now_ms)}, longer than max.processing.ms allows"
         yield "on.overdue decides, its member's log has its stack"
@@ -141,6 +145,8 @@ def standing(record: RecordStatus, now_ms: int, name_of: Callable[[str], str]) -
     """What a record does, and since when; "" if its member says nothing of it."""
     holder = name_of(record.behind) if record.behind else "another member"
     since, tries = _since(record, now_ms), counted(record.attempts, "attempt")
+    if record.is_overdue and record.behind:
+        return f"waits{since} for its handler, which is overdue at {holder}"
     return {
         RecordState.PARKED: f"parked after {tries}",
         RecordState.BACKING_OFF: f"backs off after {tries}",

@@ -23,6 +23,7 @@ from coop_consumer.admin import amend
 from coop_consumer.broker import EmbeddedBroker
 from coop_consumer.cli.app import app
 from coop_consumer.errors import ExitCode
+from coop_consumer.ops.health import ready
 from tests.support import stock
 from tests.support.brokers import MakeTopic
 from tests.support.called import command, done
@@ -205,6 +206,32 @@ def test_who_waits_for_whom_is_shown_while_a_handler_runs(job: MakeJob) -> None:
             assert held["standing"].startswith(acts[held["key_hash"]])
             gate.open()
             eventually(lambda: partition(orders)["handovers"], lambda found: found == [])
+
+
+def test_a_handler_that_hangs_while_its_range_moves_is_told_as_overdue_where_it_runs(
+    job: MakeJob,
+) -> None:
+    slow = [next(k for k in keys_of(50, 50) if key_hash(k.encode()) in half) for half in HALVES]
+    orders, gate = job(**{"max.processing.ms": 500}), Gate(*slow)
+    orders.produce([*slow, *keys_of(20, 10)])
+    with orders.running(handler=gate) as old:
+        gate.wait_for_arrival()
+        eventually(lambda: old.pool.metrics().keys_overdue, lambda found: found == 2)
+        with orders.running() as new:
+            name = old.pool.name
+            [moved] = eventually(
+                lambda: [it for it in partition(orders)["failed"] if it["behind"]],
+                lambda found: [it["overdue"] for it in found] == [True],
+            )
+            assert (moved["member"], moved["behind"]) == (new.pool.name, name)
+            assert [it["command"].split()[1] for it in moved["commands"]] == ["read", "release"]
+            shown = " ".join(done(command(orders, "status", orders.group)).split())
+            assert "for its handler, which is overdue at " in shown
+            figures = eventually(new.pool.metrics, lambda it: it.ranges_waiting == 1)
+            assert (figures.phase, ready(new.pool.health()).ok) == ("waiting", False)
+            gate.open()
+            eventually(lambda: ready(new.pool.health()).ok)
+            assert new.pool.metrics().ranges_waiting == 0
 
 
 def test_a_person_releases_a_key_whose_handler_hangs_and_its_next_owner_begins(

@@ -72,6 +72,19 @@ def overdue(offset: int, key: bytes | None = b"N3CXAA") -> RecordStatus:
     )
 
 
+def hung_elsewhere(offset: int, key: bytes | None = b"N3CXAA", **changed: object) -> RecordStatus:
+    """Its key is m-01's, and its handler hangs at m-00."""
+    found = replace(
+        overdue(offset, key),
+        member="m-01",
+        host="host-1",
+        standing=RecordState.WAITING,
+        standing_since_ms=NOW_MS - 40_000,
+        behind="m-00",
+    )
+    return replace(found, **changed)  # type: ignore[arg-type]
+
+
 def partition(
     tp: TopicPartition,
     owners: Sequence[tuple[KeyRange, str]],

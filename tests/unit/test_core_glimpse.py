@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from assignors import WHOLE, key_hash
+from assignors import WHOLE, Wait, decode_subscription, key_hash
 from coop_consumer.core.glimpse import Glimpse
 from coop_consumer.core.lane import Entry
+from coop_consumer.status.standing import is_overdue
+from offsets import MemoryLog
 from tests.unit.core_member import LOW, T0, TableMember, keys_in
 
 
@@ -68,6 +70,35 @@ def test_what_failed_is_seen_with_its_key_and_what_is_parked_comes_first() -> No
     assert failed.key_hash == key_hash(b"a")
     assert failed.error
     assert glimpse(member).failed_count == 1
+
+
+def test_a_hung_handler_whose_range_has_moved_keeps_its_key_and_says_who_waits_for_whom() -> None:
+    log = MemoryLog()
+    old = TableMember("m1", log=log, max_processing_ms=1_000)
+    old.assign(WHOLE)
+    old.produce(b"a", b"b")
+    old.start()
+    old.finish(1)
+    for _ in range(20):
+        old.after(100)
+    (claim,) = decode_subscription(old.core.subscription()).claims
+    old.assign()
+    new = TableMember("m2", log=log, committed=old.committed)
+    new.assign(WHOLE, waits=(Wait("m1", 1, claim.number, T0, (WHOLE,)),), lead="m1")
+    new.produce(b"a", b"b")
+
+    [here], [runs] = glimpse(old).failed, glimpse(old).running
+    assert (runs.offset, runs.is_given_up) == (0, True)
+    assert (here.offset, here.key, here.is_key_known, here.behind) == (0, b"a", True, ())
+    [there] = glimpse(new).failed
+    assert (there.offset, there.behind, is_overdue(there.error)) == (0, ("m1",), True)
+    assert glimpse(new).running == ()
+
+
+def test_what_failed_by_itself_is_behind_nobody() -> None:
+    member = at_work(b"a", b"b")
+    member.fail(0)
+    assert [it.behind for it in glimpse(member).failed] == [()]
 
 
 def test_what_is_held_is_seen_with_how_far_it_is() -> None:

@@ -144,6 +144,32 @@ def test_a_handler_that_was_overdue_and_has_ended_only_fails() -> None:
     assert need.kind is NeedKind.FAILING
 
 
+def test_a_handler_that_hangs_elsewhere_is_waited_for_and_nothing_is_said_to_be_tried_again() -> (
+    None
+):
+    seen = glimpse(failed(error=OVERDUE, behind=("m2",)))
+    [need] = needs(seen).shown
+
+    assert (need.kind, need.urgency) == (NeedKind.WAITS, Urgency.BAD)
+    assert need.title == (
+        "orders-3@43 waits for its handler at m2, which runs for longer than it may"
+    )
+    assert need.error == "", "it says the same"
+    assert "The log of m2 has the handler's stack" in need.remedy
+    assert "tries it again" not in need.remedy
+    assert (need.facts[0], need.since, lines(need)) == ("key N14228", "1 min 1 s", [READ])
+    own = needs(seen, keys_overdue=1).shown
+    assert [it.kind for it in own] == [NeedKind.OVERDUE, NeedKind.WAITS], "one of its own, too"
+
+
+def test_a_record_that_has_failed_elsewhere_waits_for_its_handler_there() -> None:
+    [need] = needs(glimpse(failed(behind=("m2", "m\x1b[2J3")))).shown
+    assert (need.kind, need.urgency) == (NeedKind.WAITS, Urgency.NOTE)
+    assert need.title == r"orders-3@43 waits for its handler at m2, m\x1b[2J3"
+    assert need.error == "ConnectionError: db-7 refused the connection"
+    assert need.remedy == "It begins once the handler of that key's last owner has ended."
+
+
 def test_overdue_handlers_without_a_record_are_counted() -> None:
     one, two = (needs(keys_overdue=number).shown[0] for number in (1, 2))
     assert one.title == "1 handler runs for longer than max.processing.ms allows"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assignors import WHOLE, TopicPartition
+from assignors import WHOLE, KeyRange, TopicPartition
 from coop_consumer.errors import (
     AuthorizationError,
     BrokerUnreachableError,
@@ -40,11 +40,13 @@ from offsets import Meaning, TenureId
 from tests.support.links import anchors_in
 from tests.unit.page_values import (
     HOSTILE,
+    NOT_TEXT,
     NOW_MS,
     OPTIONS,
     Line,
     failing,
     group,
+    hung_elsewhere,
     overdue,
     partition,
     record,
@@ -141,6 +143,80 @@ def test_who_waits_for_whom_is_told_once_for_all_partitions_and_not_at_once() ->
     [release] = need.commands
     assert release.line == "coop-consumer release billing --holder gone --bootstrap kafka:9092"
     assert need.actions == ()  # a button releases one partition
+
+
+def hung(*records: RecordStatus) -> dict[NeedKind, list[Need]]:
+    """What needs a person where m-01 waits for keys whose handlers hang at m-00."""
+    status = group(2, 1)
+    [only] = status.partitions
+    ranges = tuple(sorted(KeyRange(it.key_hash, it.key_hash) for it in records))
+    wait = PendingHandover(ranges, "m-01", "m-00", TenureId("m-00", 1, 1), NOW_MS - 40_000)
+    it = replace(only, failed=records, holder=records[0], handovers=(wait,))
+    found: dict[NeedKind, list[Need]] = {}
+    for need in shown(replace(status, partitions=(it,))).needs.shown:
+        found.setdefault(need.kind, []).append(need)
+    return found
+
+
+def test_a_hung_handler_whose_range_has_moved_is_told_with_where_it_hangs() -> None:
+    found = hung(hung_elsewhere(9, b"x"), hung_elsewhere(29, b"y"))
+    second, first = found[NeedKind.OVERDUE]
+
+    assert (first.place, second.place) == ("orders-0@9", "orders-0@29")
+    assert first.urgency is Urgency.BAD
+    assert first.facts[:5] == (
+        "key x",
+        "waits for 40 s for its handler, which is overdue at A",
+        "at A, m-00 on host-0",
+        "B waits for it",
+        "holds the stable offset",
+    )
+    assert first.since == "1 min 1 s", "since it is overdue"
+    assert first.error == ""
+    assert "The log of m-00 on host-0 has the handler's stack" in first.remedy
+    assert [it.line for it in first.commands] == [
+        "coop-consumer read orders --partition 0 --from 9 --count 1 --bootstrap kafka:9092",
+        "coop-consumer release billing orders-0 --holder m-00 --bootstrap kafka:9092",
+    ]
+
+
+def test_a_wait_lists_the_records_that_it_waits_for_and_where_their_stacks_are() -> None:
+    [wait] = hung(
+        failing_elsewhere := hung_elsewhere(5, None, error="ValueError: no such plane"),
+        hung_elsewhere(9, HOSTILE),
+        hung_elsewhere(11, NOT_TEXT, is_read=False),
+        *(hung_elsewhere(offset) for offset in (12, 13, 14)),
+    )[NeedKind.WAITS]
+
+    assert not failing_elsewhere.is_overdue
+    assert wait.facts[2:] == (
+        "orders-0@9, key <img src=x onerror=alert(1)>, overdue for 1 min 1 s",
+        "orders-0@11, key not read, overdue for 1 min 1 s",
+        "orders-0@12, key N3CXAA, overdue for 1 min 1 s",
+        "orders-0@13, key N3CXAA, overdue for 1 min 1 s",
+        "and 2 more records",
+    )
+    assert "The log of m-00 on host-0 has the handler's stack" in wait.remedy
+    assert "docs/runbook.md#handleroverdue" in wait.remedy
+    assert wait.remedy.endswith("else two may run for a key.")
+    assert [it.line for it in wait.commands] == [
+        "coop-consumer read orders --partition 0 --from 9 --count 1 --bootstrap kafka:9092",
+        "coop-consumer release billing orders-0 --holder m-00 --bootstrap kafka:9092",
+    ]
+
+
+def test_a_record_that_only_fails_is_listed_by_the_wait_and_has_no_stack() -> None:
+    found = hung(hung_elsewhere(5, None, error="ValueError: no such plane"))
+    [wait] = found[NeedKind.WAITS]
+    assert wait.facts[2:] == ("orders-0@5, no key, failing for 1 min 1 s",)
+    assert wait.remedy.startswith("It begins once the handlers there have ended. Release only if")
+    assert set(found) == {NeedKind.WAITS}
+
+
+def test_a_handler_that_hangs_at_a_member_that_is_gone_names_it() -> None:
+    [first] = hung(hung_elsewhere(9, behind="gone"))[NeedKind.OVERDUE]
+    assert "at gone (gone), gone" in first.facts
+    assert "The log of gone has the handler's stack" in first.remedy
 
 
 def test_a_wait_since_a_clock_that_is_ahead_is_shown_and_its_length_is_not_known() -> None:

@@ -363,6 +363,28 @@ def test_a_record_waits_for_its_range_while_its_last_owner_has_not_released_it()
     assert standing_of(Act.RUNS, waiting) == (RecordState.WAITING, NOW_MS - 7_000, "old")
 
 
+@pytest.mark.parametrize(
+    ("behind", "error", "is_overdue"),
+    [
+        ("old", "HandlerOverdueError: its handler runs for 300 s", True),
+        ("", "HandlerOverdueError: its handler runs for 300 s", False),
+        ("old", "ValueError: no", False),
+    ],
+)
+def test_a_record_that_waits_for_a_handler_elsewhere_is_overdue_if_that_is(
+    behind: str, error: str, *, is_overdue: bool
+) -> None:
+    waiting = replace(ours("m", (WHOLE,)), assigned_at_ms=NOW_MS - 7_000)
+    if behind:
+        waiting = replace(waiting, waits=(Wait(behind, 1, 1, ORDERS, (WHOLE,)),))
+    attempt = replace(failing(43, b"k7", parked=False), error=error)
+    told = TenureRecord(1, -1, (facts(WHOLE, 43, (45, 59)),), attempts=(attempt,))
+    log = WrittenLog().base(1, 0).tenure(OLD, told)
+    group = seen(log, waiting, committed=MIRROR, records=(record(43, b"k7"),))
+    found = holder_of(group)
+    assert (found.behind, found.is_overdue) == (behind, is_overdue)
+
+
 # -- committed offsets that are gone ---------------------------------------------------------------
 
 

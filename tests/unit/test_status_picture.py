@@ -224,6 +224,19 @@ def test_a_record_that_waits_for_its_range_names_who_holds_it_and_the_way_out() 
     assert command.endswith("coop-consumer release flights orders-1 --holder alpha")
 
 
+def test_a_record_whose_handler_hangs_at_its_last_owner_says_so_with_both_ways_on() -> None:
+    waits = replace(
+        OVERDUE, standing=RecordState.WAITING, standing_since_ms=NOW_MS - 5_000, behind="alpha"
+    )
+    assert story_of(waits).startswith(
+        "waits for 5 s for its handler, which is overdue at A, on.overdue decides there, the log "
+        "of A has its stack, at "
+    )
+    first, second = [line for line in picture_of(waits) if "coop-consumer" in line]
+    assert first.endswith("coop-consumer read orders --partition 1 --from 43 --count 1")
+    assert second.endswith("coop-consumer release flights orders-1 --holder alpha")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_what_a_terminal_cannot_show_is_replaced(encoding: str) -> None:
     odd = replace(PARKED, key="ключ-é".encode(), error="потеря \udcff", host="хост\x9b")

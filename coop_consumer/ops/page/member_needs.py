@@ -131,22 +131,29 @@ def _failed(
     *,
     runs: bool,
 ) -> Need:
-    group, place = health.group, f"{it.tp}@{it.offset}"
+    group, place, hangs = health.group, f"{it.tp}@{it.offset}", is_overdue(it.error)
     kind, urgency = NeedKind.FAILING, Urgency.WARN
+    title = ""
+    remedy = remedy_for(kind, name_shown(health.member))
     if it.is_parked:
         kind, urgency = NeedKind.PARKED, Urgency.BAD
-    elif runs and is_overdue(it.error):
-        kind, urgency = NeedKind.OVERDUE, Urgency.BAD
+        remedy = remedy_for(kind, "")
+    elif runs and hangs:
+        kind, urgency, remedy = NeedKind.OVERDUE, Urgency.BAD, _OVERDUE
+    elif it.behind:
+        kind, urgency = NeedKind.WAITS, Urgency.BAD if hangs else Urgency.NOTE
+        others = name_shown(", ".join(it.behind))
+        title = f"{place} waits for its handler at {others}"
+        title += ", which runs for longer than it may" if hangs else ""
+        remedy = remedy_for(NeedKind.OVERDUE if hangs else kind, others)
     return Need(
         kind=kind,
         urgency=urgency,
         place=place,
-        title=title_of(kind, place),
+        title=title or title_of(kind, place),
         facts=(key_of(it), f"{counted(it.attempts, 'attempt')} so far"),
-        error="" if kind is NeedKind.OVERDUE else error_shown(it.error),
-        remedy=_OVERDUE
-        if kind is NeedKind.OVERDUE
-        else remedy_for(kind, name_shown(health.member)),
+        error="" if hangs and kind is not NeedKind.FAILING else error_shown(it.error),
+        remedy=remedy,
         since_ms=it.since_ms,
         since=span(at_ms - it.since_ms) if it.since_ms else "",
         commands=(

@@ -281,8 +281,9 @@ class _Finder:
         status, tp = self.status, partition.tp
         place = f"{tp}@{record.offset}"
         since_ms = record.standing_since_ms or record.since_ms
-        if kind in {NeedKind.PARKED, NeedKind.FAILING}:
+        if kind in {NeedKind.PARKED, NeedKind.FAILING} or record.behind:
             since_ms = record.since_ms or since_ms
+        member, host = self._where(record)
         return Need(
             kind=kind,
             urgency=urgency,
@@ -292,12 +293,19 @@ class _Finder:
             else title_of(kind, place),
             facts=tuple(self._facts(partition, record, holds=holds)),
             error="" if kind is NeedKind.OVERDUE else error_shown(record.error),
-            remedy=remedy_for(kind, name_shown(record.member), name_shown(record.host)),
+            remedy=remedy_for(kind, name_shown(member), name_shown(host)),
             since_ms=since_ms,
             since=self._since(since_ms),
             commands=self._commands_for(tp, record),
             actions=decisions(status.group, tp, record.offset) if record.is_parked else (),
         )
+
+    def _where(self, record: RecordStatus) -> tuple[str, str]:
+        """The member that has a record's handler, and its host."""
+        if not record.behind:
+            return record.member, record.host
+        hosts = (it.host for it in self.status.members if it.name == record.behind)
+        return record.behind, next(hosts, "")
 
     def _commands_for(self, tp: TopicPartition, record: RecordStatus) -> tuple[Command, ...]:
         group, options = self.status.group, self.status.options
@@ -331,16 +339,15 @@ class _Finder:
         self, partition: PartitionStatus, record: RecordStatus, *, holds: bool
     ) -> Iterator[str]:
         now_ms = self.status.at_ms
-        if record.is_read:
-            key = key_shown(record.key)
-            yield key if record.key is None else f"key {key}"
-        else:
-            yield "key not read"
+        yield _key_told(record)
         if told := standing(record, now_ms, self.letter):
             yield told
-        if record.member:
-            member, host = name_shown(record.member), name_shown(record.host)
-            yield f"at {self.letter(record.member)}, {member} on {host}"
+        name, host = self._where(record)
+        if name:
+            on = f" on {name_shown(host)}" if host else ""
+            yield f"at {self.letter(name)}, {name_shown(name)}{on}"
+        if record.behind and record.member:
+            yield f"{self.letter(record.member)} waits for it"
         if holds:
             yield "holds the stable offset"
         if record.timestamp_ms >= 0:
@@ -458,6 +465,12 @@ class _Finder:
         line = command("release", status.group, *place, "--holder", holder, options=status.options)
         long = self._stood_ms(since_ms) >= _LONG_WAIT_MS
         tp = waits[0][0]
+        records = list(self._waiting_records(waiting, holder))
+        hung = next((it for it in records if it[1].is_overdue), None)
+        remedy = "It begins once the handlers there have ended."
+        if hung is not None:
+            on = self._where(hung[1])[1]
+            remedy = remedy_for(NeedKind.OVERDUE, name_shown(holder), name_shown(on))
         args = {"topic": tp.topic, "partition": tp.partition, "holder": holder}
         return Need(
             kind=NeedKind.WAITS,
@@ -472,14 +485,42 @@ class _Finder:
                 where,
                 f"{name_shown(waiting)} waits, {name_shown(holder)} holds",
                 *((AHEAD,) if self._is_ahead(since_ms) else ()),
+                *map(self._waiting_record, records[:_PLACES_SHOWN]),
+                *_more(len(records) - _PLACES_SHOWN, "record"),
             ),
-            remedy="It begins once the handlers there have ended. Release only if they do nothing "
-            "more: else two handlers may run for a key.",
+            remedy=f"{remedy} Release only if the handlers there do nothing more: else two may run "
+            "for a key.",
             since_ms=since_ms,
             since=self._since(since_ms),
-            commands=(Command("begin without that release", line),),
+            commands=(
+                *(() if hung is None else (look_at(hung[0], hung[1].offset, status.options),)),
+                Command("begin without that release", line),
+            ),
             actions=(action_link("release", status.group, args),) if is_one else (),
         )
+
+    def _waiting_records(
+        self, waiting: str, holder: str
+    ) -> Iterator[tuple[TopicPartition, RecordStatus]]:
+        """What is known of the records that one member waits for at another: those that hang first.
+
+        A handler that has not failed, is not overdue and holds no stable offset is told by nobody.
+        """
+        found = [
+            (partition.tp, record)
+            for partition in self.status.partitions
+            if partition.handovers
+            for record in {*partition.failed, *filter(None, [partition.holder])}
+            if (record.member, record.behind) == (waiting, holder)
+        ]
+        yield from sorted(found, key=lambda it: (not it[1].is_overdue, it[0], it[1].offset))
+
+    def _waiting_record(self, found: tuple[TopicPartition, RecordStatus]) -> str:
+        (tp, it), now_ms = found, self.status.at_ms
+        told = f"{tp}@{it.offset}, {_key_told(it)}"
+        if it.attempts:
+            told += f", {'overdue' if it.is_overdue else 'failing'}{for_span(it.since_ms, now_ms)}"
+        return told
 
     def _unowned(self) -> Iterator[Need]:
         status = self.status
@@ -638,10 +679,21 @@ def _first_of(member: str, partition: PartitionStatus) -> RecordStatus | None:
     return min(its, key=lambda it: it.offset, default=partition.holder)
 
 
+def _key_told(record: RecordStatus) -> str:
+    if not record.is_read:
+        return "key not read"
+    key = key_shown(record.key)
+    return key if record.key is None else f"key {key}"
+
+
 def _some(places: list[str]) -> str:
     rest = len(places) - _PLACES_SHOWN
     shown = ", ".join(places[:_PLACES_SHOWN])
     return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _more(rest: int, noun: str) -> tuple[str, ...]:
+    return (f"and {counted(rest, f'more {noun}')}",) if rest > 0 else ()
 
 
 def _share_of(partitions: float) -> str:
