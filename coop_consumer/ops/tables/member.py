@@ -146,9 +146,11 @@ WORK = (
     ),
     _gauge(
         "keys_overdue", "keys", "",
-        "Keys whose handler runs for longer than `max.processing.ms`.",
+        "Keys whose handler runs here for longer than `max.processing.ms`, be their range another "
+        "member's by now.",
         "It is above 0.",
-        "The log has the stack, and `coop-consumer status GROUP` the record.",
+        "The member's own page and its log have the stack, and `coop-consumer status GROUP` the "
+        "record.",
     ),
     _gauge(
         "bound_reached", "1", "bound",
