@@ -236,6 +236,8 @@ class WorkerPool:
             stack=self._stack,
             calls=self._identity.breath,
         )
+        if self._ops is not None:
+            self._identity.tally.ops_address = self._ops.address
         try:
             self._begin()
         except BaseException:

@@ -19,7 +19,7 @@ from typing import Final
 
 from assignors.key_hash import KEY_HASH_MAX
 from offsets.records import KEY_BYTES_MAX, HeavyKey, LoadKey, LoadRecord, PartitionLoad
-from offsets.wire import WireReader, put_numbers, put_signed
+from offsets.wire import WireReader, put_numbers, put_signed, put_text
 
 _MARK: Final = "\0load"
 _TOPIC_ID_BYTES: Final = 16
@@ -33,6 +33,8 @@ _CAPACITY_MAX: Final = 2**32
 _A_SECOND_MAX: Final = 10**9
 _PER_MILLE: Final = 1_000
 _MEMORY_MAX: Final = 2**50
+_ADDRESS_CHARS_MAX: Final = 64
+"""An IPv6 address in brackets with its port has less; a longer one is not told."""
 
 
 def marked(key: LoadKey) -> str:
@@ -71,6 +73,7 @@ def put_load(out: bytearray, record: LoadRecord) -> None:
     put_numbers(out, min(record.p50_us, us_max), min(record.p99_us, us_max))
     put_numbers(out, min(record.memory_bytes, _MEMORY_MAX), min(record.capacity, _CAPACITY_MAX))
     put_numbers(out, sum(heavy.is_busy << i for i, heavy in enumerate(record.heavy)))
+    put_text(out, record.ops_address if len(record.ops_address) <= _ADDRESS_CHARS_MAX else "")
 
 
 def take_load(reader: WireReader) -> LoadRecord:
@@ -121,6 +124,11 @@ def take_load(reader: WireReader) -> LoadRecord:
         busy = reader.number()
         heavy_keys = (replace(it, is_busy=bool(busy >> i & 1)) for i, it in enumerate(record.heavy))
         record = replace(record, heavy=tuple(heavy_keys))
+    if reader.at < len(reader.data):  # or here
+        address = reader.text()
+        if len(address) > _ADDRESS_CHARS_MAX:
+            raise reader.fail(f"an address of {len(address)}, {_ADDRESS_CHARS_MAX} are the most")
+        record = replace(record, ops_address=address)
     reader.at = len(reader.data)
     return record
 

@@ -401,6 +401,7 @@ class LoadRecord:
         p99_us: The same for 99 of 100 handlers.
         memory_bytes: What its process has in memory; 0: not known.
         capacity: Its weight in plans; 0: not known, so as many as its workers.
+        ops_address: Where its own page is: host:port as it listens; "": nowhere, or not known.
     """
 
     incarnation: int
@@ -415,6 +416,7 @@ class LoadRecord:
     p99_us: int = 0
     memory_bytes: int = 0
     capacity: int = 0
+    ops_address: str = ""
 
 
 Key: TypeAlias = (

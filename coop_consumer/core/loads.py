@@ -230,6 +230,7 @@ class Loads:
             p99_us=0 if handler is None else round(handler.quantile(0.99) * 1e6),
             memory_bytes=state.tally.memory_bytes,
             capacity=state.membership.capacity,
+            ops_address=state.tally.ops_address,
         )
 
     def _partition_load(self, partition: Partition) -> PartitionLoad:
@@ -264,6 +265,7 @@ class Loads:
             or _differ(was.finished, now.finished)
             or _differ(was.handler_us, now.handler_us)
             or (was.workers, was.capacity) != (now.workers, now.capacity)
+            or was.ops_address != now.ops_address
             or _differ_in_keys(was, now)
             or _differ_in_partitions(was, now)
         )

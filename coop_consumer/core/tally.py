@@ -101,7 +101,8 @@ class Tally:
 
     Written by `assignments` (`rebalances`), `commits` (`commit`), `beginning` (`handover`),
     `pressure` (`held_ms`), `log_reading` (`unreadable`), `work_time` (`child_restarts`), the core
-    (`flush`, `clients`), and the member's thread (`memory_bytes`).
+    (`flush`, `clients`), the member's thread (`memory_bytes`), and who begins the first run
+    (`ops_address`).
 
     Attributes:
         topics: By name.
@@ -114,6 +115,7 @@ class Tally:
         child_restarts: Child processes that were started in the place of dead ones.
         clients: The last figures of each of librdkafka's clients, by the client's role.
         memory_bytes: What the member's process has in memory; 0: not known.
+        ops_address: Where it shows itself: host:port as it listens; "": nowhere.
     """
 
     topics: dict[str, TopicTally] = field(default_factory=dict)
@@ -126,6 +128,7 @@ class Tally:
     child_restarts: int = 0
     clients: dict[str, Mapping[str, float]] = field(default_factory=dict)
     memory_bytes: int = 0
+    ops_address: str = ""
 
     def of(self, topic: str) -> TopicTally:
         """The tally of a topic, made when first asked for."""

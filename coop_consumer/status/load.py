@@ -38,6 +38,7 @@ class MemberWork:
         p50_us: The time that half of its handlers do not exceed, in microseconds; 0: not known.
         p99_us: The same for 99 of 100 handlers.
         memory_bytes: What its process has in memory; 0: not known.
+        ops_address: Where it says that its own page is, unchecked; "": nowhere, or not known.
     """
 
     member: str
@@ -49,6 +50,7 @@ class MemberWork:
     p50_us: int = 0
     p99_us: int = 0
     memory_bytes: int = 0
+    ops_address: str = ""
 
     @property
     def is_measured(self) -> bool:
@@ -255,4 +257,5 @@ def _work(name: str, record: LoadRecord) -> MemberWork:
         record.p50_us,
         record.p99_us,
         record.memory_bytes,
+        record.ops_address,
     )

@@ -78,6 +78,7 @@ def test_a_scrape_is_answered_before_the_first_range_and_after_the_last(job: Mak
     assert pool.metrics().phase is MemberPhase.STARTING
     pool.start()
     address = address_of(pool)
+    assert pool._identity.tally.ops_address == address, "its group's page links it"
     assert scrape(address).total("coop_member_state") == 1
     gate.wait_for_arrival()
     assert scrape(address).total("coop_workers_busy") == 1
@@ -119,7 +120,9 @@ def test_a_consumer_has_the_same_figures_also_once_it_is_closed(job: MakeJob) ->
         eventually(lambda: finished(consumer, its) == 2)
         assert consumer._running is not None
         assert consumer._running._ops is not None
-        samples = scrape(consumer._running._ops.address)
+        address = consumer._running._ops.address
+        assert consumer._running.snapshot().load.ops_address == address, "its group's page links it"
+        samples = scrape(address)
         assert samples.total("coop_records_finished_total") == 2
     assert consumer.metrics().phase is MemberPhase.ENDED
     assert finished(consumer, its) == 2

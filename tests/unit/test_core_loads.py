@@ -188,6 +188,16 @@ class TestTheRecord:
         work(member, keys_in(WHOLE, 20), 35)
         assert len(reports(member)) == count + 1
 
+    def test_where_the_member_shows_itself_is_told_and_another_place_is_news(self) -> None:
+        member = member_at_work(seconds=40)
+        [first] = reports(member)
+        member.core.state.tally.ops_address = "127.0.0.1:9464"
+        work(member, [HOT, *keys_in(WHOLE, 3)], 31)
+        last = reports(member)[-1]
+        assert first is not None
+        assert last is not None
+        assert (first.ops_address, last.ops_address) == ("", "127.0.0.1:9464")
+
     def test_a_group_at_rest_tells_so_once_and_then_writes_nothing(self) -> None:
         member = member_at_work()
         for _ in range(90):

@@ -99,6 +99,7 @@ PAIRS: list[tuple[Key, Value]] = [
             p99_us=48_000,
             memory_bytes=70 * 2**20,
             capacity=48,
+            ops_address="[2001:db8::7]:9464",
         ),
     ),
 ]
@@ -244,7 +245,11 @@ def test_where_records_are_short_what_is_for_people_gives_way() -> None:
     assert len(encode_value(short)) <= 200
 
 
-@pytest.mark.parametrize("later", [1, 2, 5], ids=["busy keys", "capacity", "quantiles and memory"])
+@pytest.mark.parametrize(
+    "later",
+    [1, 2, 3, 6],
+    ids=["address", "busy keys", "capacity", "quantiles and memory"],
+)
 def test_a_load_of_an_earlier_version_is_read_without_what_came_later(later: int) -> None:
     load = LoadRecord(1, 2, 3, 4, 5, 6)
     with_zeros = encode_value(load)
@@ -290,6 +295,17 @@ def test_a_load_beyond_all_reason_is_no_load(number: int, most: int, what: str) 
     told = f"a load of {most + 1} {what}, {most} are the most"
     with pytest.raises(CorruptRecordError, match=told):
         decode_value(key, with_number(most + 1))
+
+
+def test_an_address_that_is_too_long_is_not_written_and_not_read() -> None:
+    key, load = LoadKey("g", "m"), LoadRecord(1, 2, 3, 4, 5, 6, ops_address="a" * 64)
+    assert decode_value(key, encode_value(load)) == load
+    long = encode_value(replace(load, ops_address="a" * 65))
+    assert decode_value(key, long) == replace(load, ops_address="")
+    with pytest.raises(CorruptRecordError, match="an address of 65, 64 are the most"):
+        decode_value(key, long[:-1] + b"\x41" + b"a" * 65)
+    with pytest.raises(CorruptRecordError, match="not UTF-8"):
+        decode_value(key, long[:-1] + b"\x01\xff")
 
 
 def test_of_a_load_above_its_bound_the_bound_is_written() -> None:

@@ -22,6 +22,8 @@ from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page,
 from coop_consumer.ops.page.groups_page import groups_page
 from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import WALLED_REMEDY, Need, NeedKind, Urgency, remedy_for
+from coop_consumer.ops.page.own_page import OwnPage, own_page
+from coop_consumer.ops.page.rendering import group_parts
 from coop_consumer.ops.page.sparkline import sparkline
 from coop_consumer.ops.speed import GroupSpeed, Rate
 from coop_consumer.status.errors import GroupMissingError
@@ -492,6 +494,64 @@ def test_of_two_thousand_partitions_those_with_trouble_are_shown() -> None:
     assert len(view.picture.rows) + view.picture.left_out == 2_000
     assert "orders-1500" in [it.place for it in view.picture.rows]
     assert len(view.partitions) + view.partitions_more == 2_000
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "place", "href"),
+    [
+        ("10.0.0.7:9464", "host-7", "10.0.0.7:9464", "http://10.0.0.7:9464/"),
+        ("[2001:db8::7]:80", "host-7", "[2001:db8::7]:80", "http://[2001:db8::7]:80/"),
+        ("0.0.0.0:9464", "host-7", "host-7:9464", "http://host-7:9464/"),
+        ("[::]:9464", "a.example.com", "a.example.com:9464", "http://a.example.com:9464/"),
+        ("127.0.0.1:9464", "host-7", "127.0.0.1:9464", ""),
+        ("127.0.0.1:9464", "ops", "127.0.0.1:9464", "http://127.0.0.1:9464/"),
+        ("[::1]:9464", "ops", "[::1]:9464", "http://[::1]:9464/"),
+    ],
+)
+def test_a_members_own_page_is_linked_where_the_link_leads_to_it(
+    address: str, host: str, place: str, href: str
+) -> None:
+    assert own_page(address, host, "ops") == OwnPage(place, href)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("", "host-7"),
+        ("9464", "host-7"),
+        ("host-7:9464", "host-7"),
+        ("10.0.0.7:0", "host-7"),
+        ("10.0.0.7:65536", "host-7"),
+        ("10.0.0.7:٣", "host-7"),
+        ("10.0.0.7:9464/x", "host-7"),
+        ("10.0.0.7:9464\n", "host-7"),
+        ("user@10.0.0.7:9464", "host-7"),
+        ("[fe80::1%<script>]:9464", "host-7"),
+        ("javascript:alert(1)//:80", "host-7"),
+        ("0.0.0.0:9464", "evil.example.com/?x="),
+        ("0.0.0.0:9464", "user@evil.example.com"),
+        ("0.0.0.0:9464", "host-7\n"),
+        ("0.0.0.0:9464", "хост"),
+        ("0.0.0.0:9464", ""),
+    ],
+)
+def test_what_is_no_address_is_no_link(address: str, host: str) -> None:
+    assert own_page(address, host, "ops") is None
+
+
+def test_the_table_of_members_has_their_own_pages() -> None:
+    status = group(3, 1)
+    told = ("10.0.0.7:9464", "127.0.0.1:9464", "javascript:alert(1)")
+    works = [
+        replace(it, ops_address=address)
+        for it, address in zip(status.load.works, told, strict=True)
+    ]
+    page = page_of(replace(status, load=replace(status.load, works=tuple(works))))
+    html = group_parts(page, has_view=True, allows=frozenset())["members"]
+    assert html.count("<a ") == 1
+    assert '<a href="http://10.0.0.7:9464/" rel="noreferrer">own page</a>' in html
+    assert "own page there: 127.0.0.1:9464" in html
+    assert "javascript" not in html
 
 
 def test_letters_stay_with_members_though_others_come_and_go() -> None:

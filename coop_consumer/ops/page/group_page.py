@@ -17,6 +17,7 @@ from assignors import WHOLE
 from coop_consumer.core.policies import NAMES
 from coop_consumer.ops.group_metrics import state_of
 from coop_consumer.ops.page.needs import Needs, Urgency, needs_of_group
+from coop_consumer.ops.page.own_page import OwnPage, own_page
 from coop_consumer.ops.page.picture import GroupPicture, picture_of, worst_partitions
 from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
 from coop_consumer.ops.page.sparkline import Sparkline, sparkline
@@ -98,7 +99,10 @@ class RunningLine:
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """A member in the table; all of it text, but how busy it is: 0.0 to 1.0, None if not known."""
+    """A member in the table; all of it text.
+
+    But for how busy it is, 0.0 to 1.0, and where its own page is: each None if not known.
+    """
 
     letter: str
     look: str
@@ -117,6 +121,7 @@ class MemberLine:
     p50: str
     p99: str
     memory: str
+    page: OwnPage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +250,7 @@ def group_page(
     *,
     options: Sequence[str] = (),
     old_ms: int = OLD_MS,
+    here: str = "",
 ) -> GroupPage:
     """The page. O(partitions + members).
 
@@ -255,6 +261,7 @@ def group_page(
         now_ms: The time, Unix time.
         options: Words that commands need to find the group.
         old_ms: A picture that is older is called old.
+        here: The name of this host.
     """
     group, look = name_shown(feed.group), feed.look
     view = trouble = None
@@ -263,7 +270,7 @@ def group_page(
         trouble = trouble_of(feed, options)
     else:
         letters.meet(member.name for member in look.status.members)
-        view = _view(look.status, look.advice, feed.speed, letters)
+        view = _view(look.status, look.advice, feed.speed, letters, here)
         bad = view.needs.counts[Urgency.BAD] + view.needs.counts[Urgency.WARN]
         title = f"({bad}) {title}" if bad else title
     stale = "" if view is None else stale_words(feed, now_ms, old_ms)
@@ -310,7 +317,7 @@ def stale_words(feed: FeedState, now_ms: int, old_ms: int) -> str:
 
 
 def _view(
-    status: GroupStatus, advice: ScaleAdvice | None, speed: Speed, letters: Letters
+    status: GroupStatus, advice: ScaleAdvice | None, speed: Speed, letters: Letters, here: str
 ) -> GroupShown:
     shown = worst_partitions(status, PARTITIONS_SHOWN)
     load = status.load
@@ -328,7 +335,7 @@ def _view(
         partitions=tuple(_partition_line(it, speed.rates.get(it.tp)) for it in shown),
         partitions_more=len(status.partitions) - len(shown),
         running=tuple(_running(status, letters)),
-        members=tuple(_member_line(it, status, letters) for it in members),
+        members=tuple(_member_line(it, status, letters, here) for it in members),
         members_more=len(status.members) - len(members),
         has_times=any(it.p99_us for it in load.works),
         has_memory=any(it.memory_bytes for it in load.works),
@@ -494,7 +501,9 @@ _STATE_WORDS = {
 }
 
 
-def _member_line(member: MemberSeen, status: GroupStatus, letters: Letters) -> MemberLine:
+def _member_line(
+    member: MemberSeen, status: GroupStatus, letters: Letters, here: str
+) -> MemberLine:
     waiting = {it.waiting for partition in status.partitions for it in partition.handovers}
     state = state_of(member, waiting) if status.state == SETTLED else "joining"
     work = status.load.of(member.name)
@@ -518,6 +527,7 @@ def _member_line(member: MemberSeen, status: GroupStatus, letters: Letters) -> M
         p50=(handler_time(work.p50_us) if work else "") or _UNKNOWN,
         p99=(handler_time(work.p99_us) if work else "") or _UNKNOWN,
         memory=f"{work.memory_bytes / 2**20:,.0f} MB" if work and work.memory_bytes else _UNKNOWN,
+        page=None if work is None else own_page(work.ops_address, member.host, here),
     )
 
 

@@ -6,6 +6,7 @@ last looks. A group's name may have any character, a slash too: so it is the las
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -176,7 +177,13 @@ class _LivePages:
             series = () if feed.history is None else feed.history.series()
             now = feed.now
             page = group_page(
-                now, letters, series, now_ms(), options=self._options, old_ms=self._old_ms
+                now,
+                letters,
+                series,
+                now_ms(),
+                options=self._options,
+                old_ms=self._old_ms,
+                here=platform.node(),
             )
             parts = rendering.group_parts(page, has_view=page.view is not None, allows=self._allows)
             return Shown(page.title, page.version, {**parts, "stale": page.stale}, page)
