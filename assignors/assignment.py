@@ -109,6 +109,38 @@ class Roster:
             ),
         )
 
+    def islands(self) -> list[Roster]:
+        """The same in parts that have neither a member nor a topic in common. O(subscriptions)."""
+        towards = list(range(len(self.members)))  # each member's way to one of its island
+
+        def one_of(i: int) -> int:
+            while towards[i] != i:
+                towards[i] = i = towards[towards[i]]
+            return i
+
+        for readers in self.subscribers.values():
+            for i in readers:
+                towards[one_of(i)] = one_of(readers[0])
+        members: dict[int, list[int]] = {}
+        for i in range(len(self.members)):
+            members.setdefault(one_of(i), []).append(i)
+        topics: dict[int, list[str]] = {at: [] for at in members}
+        for topic, readers in self.subscribers.items():
+            topics[one_of(readers[0])].append(topic)
+        return [self._part(members[at], topics[at]) for at in members]
+
+    def _part(self, members: list[int], topics: list[str]) -> Roster:
+        """Some members, and topics that are all theirs."""
+        if len(members) == len(self.members):
+            return self
+        number = {i: n for n, i in enumerate(members)}
+        return Roster(
+            members=tuple(self.members[i] for i in members),
+            subscribers={it: tuple(number[i] for i in self.subscribers[it]) for it in topics},
+            counts={topic: self.counts[topic] for topic in topics},
+            sharing=self.sharing.intersection(topics),
+        )
+
     def is_split(self, topic: str) -> bool:
         """Whether more members want the topic than it has partitions, and it may be shared."""
         readers = self.subscribers[topic]

@@ -63,7 +63,12 @@ class KeyRangeStickyAssignor:
     ) -> Assignment:
         """Balance and keep; arguments and errors as told in `Assignor.assign`."""
         roster = Roster.of(partitions, members, topic_allows_sharing, group_allows_sharing)
-        return _StickyPlan(roster, self._split_topics(roster), by_load=self.by_load).made()
+        plan: Assignment = {}
+        # Each by itself: what members of other topics hold and report is nothing to compare with.
+        for island in roster.islands():
+            made = _StickyPlan(island, self._split_topics(island), by_load=self.by_load).made()
+            plan.update(made)
+        return plan
 
     def _split_topics(self, roster: Roster) -> list[str]:
         candidates = [topic for topic in roster.subscribers if topic in roster.sharing]

@@ -235,6 +235,32 @@ def test_the_order_of_the_input_does_not_matter(assignor, members, partitions, d
 
 @each_assignor
 @settings(max_examples=50)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), min_size=2, max_size=9))
+def test_topics_without_a_member_in_common_have_nothing_to_do_with_each_other(assignor, drawn):
+    """Neither what their members hold nor what they report."""
+    partitions = dict.fromkeys(TOPICS, 1)
+    members = [Member(f"M{n}", ("b" if is_b else "a",)) for n, (is_b, _) in enumerate(drawn)]
+    even = assignor.assign(partitions=partitions, members=members)
+    said = [
+        replace(
+            it,
+            owned=even[it.id],
+            loads={
+                tp: (RangesLoad(own, ClaimLoad((load,) * BINS, (), 100)),)
+                for tp, own in even[it.id].items()
+            },
+        )
+        for it, (_, load) in zip(members, drawn, strict=True)
+    ]
+    plan = assignor.assign(partitions=partitions, members=said)
+    for topic in TOPICS:
+        alone = [it for it in said if it.topics == (topic,)]
+        by_itself = assignor.assign(partitions=partitions, members=alone)
+        assert by_itself == {it.id: plan[it.id] for it in alone}
+
+
+@each_assignor
+@settings(max_examples=50)
 @given(members=groups, partitions=counts)
 def test_loads_of_nothing_are_no_loads(assignor, members, partitions):
     nothing = [

@@ -641,6 +641,17 @@ def test_members_of_a_light_topic_are_evened_out_beside_a_heavy_one() -> None:
     assert after.size == pytest.approx(before.size * 105 / 200, rel=0.05)
 
 
+def test_what_members_of_a_topic_report_is_not_compared_with_others() -> None:
+    """Else both of the busy topic would count alike: far above what light members have."""
+    light = [saying(it, 1) for it in dealt_out(A, subscribers(A, 20), 20)]
+    busy, idle = dealt_out(B, subscribers(B, 2), 2)
+    plan = BY_LOAD.assign(
+        partitions=BOTH, members=[*light, saying(busy, 6_000), saying(idle, 2_000)]
+    )
+    [before], [after] = busy.owned[B], plan[busy.id][B]
+    assert after.size < 0.95 * before.size, "two members even out in steps"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_keys_of_a_light_topic_are_not_cut_beside_a_heavy_one(seed: int) -> None:
     rng = random.Random(seed)
