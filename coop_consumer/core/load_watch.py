@@ -41,7 +41,8 @@ def reports_of(records: Mapping[str, LoadRecord]) -> dict[str, MemberReport]:
             load_of.get((it.topic_id, it.partition), 0) * it.share // 1_000 for it in record.heavy
         )
         capacity = max(1, record.capacity or record.workers)
-        reports[name] = MemberReport(capacity, record.busy, sum(load_of.values()), heavy)
+        topics = frozenset(part.topic_id for part in record.partitions)
+        reports[name] = MemberReport(capacity, record.busy, sum(load_of.values()), heavy, topics)
     return reports
 
 
