@@ -118,6 +118,18 @@ def paying(bootstrap: str, topic: str) -> Iterator[None]:
         thread.join()
 
 
+def scraping(*targets: str) -> dict[str, Any]:
+    """The configuration of Prometheus: it scrapes these, and evaluates alerts as often.
+
+    By default it evaluates them once a minute, which is long for whoever watches.
+    """
+    return {
+        "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
+        "rule_files": [str(ALERTS)],
+        "scrape_configs": [{"job_name": "coop", "static_configs": [{"targets": [*targets]}]}],
+    }
+
+
 def parked(page: str, group: str) -> tuple[str, dict[str, Any]]:
     """The place of a record that is parked, and what the page's API says of it."""
     until_s = time.monotonic() + LIMIT_S
@@ -157,14 +169,8 @@ def main(options: argparse.Namespace, failed: list[str]) -> None:
         start("exporter", "metrics of groups at", "exporter", group, "--address", exporter, *often)
         start("web", "groups are shown at", "web", group, "--address", page)
         if shutil.which("prometheus"):
-            config = {
-                "global": {"scrape_interval": "5s"},
-                "rule_files": [str(ALERTS)],
-                "scrape_configs": [
-                    {"job_name": "coop", "static_configs": [{"targets": [*members, exporter]}]}
-                ],
-            }
-            (folder / "prometheus.yaml").write_text(json.dumps(config))  # YAML takes JSON
+            config = json.dumps(scraping(*members, exporter))  # YAML takes JSON
+            (folder / "prometheus.yaml").write_text(config)
             command = (
                 "prometheus",
                 f"--config.file={folder}/prometheus.yaml",

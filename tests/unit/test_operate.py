@@ -1,4 +1,4 @@
-"""What `make operate` says of the programs that it has started, once they have ended."""
+"""What `make operate` has its Prometheus do, and what it says of programs that have ended."""
 
 from __future__ import annotations
 
@@ -64,3 +64,9 @@ def test_a_program_that_does_not_end_in_order_is_named(
     assert failed == ([] if is_clean else ["member-0"])
     told = capsys.readouterr().out
     assert ("member-0" in told, "here" in told) == (not is_clean, not is_clean)
+
+
+def test_alerts_are_evaluated_as_often_as_figures_are_scraped(operate: Any) -> None:
+    """By default it is once a minute: an alert saw one scrape, and took that for a standstill."""
+    told = operate.scraping("127.0.0.1:1")["global"]
+    assert told["evaluation_interval"] == told["scrape_interval"]
