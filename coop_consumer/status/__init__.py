@@ -13,5 +13,5 @@ the library does not need, so only its own module exports it.
     load      how busy members are, by their reports load_picture      the same as lines
     arrivals  how fast records come                  needs    what `scale` asks of a status
     demand    workers that partitions keep busy      scale    members wanted, and why
-    words     how views say all this
+    words     how views say all this                 large    some of many partitions and warnings
 """

@@ -2,7 +2,8 @@
 
 In: a `GroupStatus`. Out: something rich prints. Each partition has two lines. The upper one shades
 the progress of each slice of the hash space, and marks records that failed. The lower one shows by
-letter and colour who owns the slice. Characters say everything that colours say, and `Glyphs` has a
+letter and colour who owns the slice. Of many partitions it shows some, those in trouble first
+(`large`). Characters say everything that colours say, and `Glyphs` has a
 set of plain ASCII for terminals that know no more.
 """
 
@@ -18,7 +19,8 @@ from rich.text import Text
 
 from assignors import KEY_HASH_MAX
 from coop_consumer.core.policies import NAMES
-from coop_consumer.plain_text import counted, printable
+from coop_consumer.plain_text import command, counted, printable
+from coop_consumer.status.large import folded, left_out, some_of
 from coop_consumer.status.load_picture import LoadPicture
 from coop_consumer.status.model import (
     GroupStatus,
@@ -92,15 +94,20 @@ class Picture:
 
     Use `Console().print(Picture(status), crop=False)`: then commands to paste stay on one line,
     however narrow the terminal is.
+
+    Args:
+        status: Of the group.
+        shows_all: Show all partitions and warnings, and not only what has room.
     """
 
-    def __init__(self, status: GroupStatus) -> None:
+    def __init__(self, status: GroupStatus, *, shows_all: bool = False) -> None:
         self._status = status
+        self._shows_all = shows_all
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw. O(partitions x width)."""
         width = max(options.max_width, WIDTH_MIN)
-        drawing = _Drawing(self._status, width, options.encoding)
+        drawing = _Drawing(self._status, width, options.encoding, shows_all=self._shows_all)
         yield drawing.title()
         yield Text()
         if self._status.partitions:
@@ -109,6 +116,7 @@ class Picture:
             yield drawing.legend()
             yield Text()
             yield drawing.figures()
+            yield from drawing.left_out()
         yield from drawing.troubles()
         yield from drawing.open_transactions()
         yield from drawing.patterns()
@@ -132,15 +140,17 @@ def shade(done: float, glyphs: Glyphs = UNICODE) -> str:
 class _Drawing:
     """One picture under way: the letters of the members, and the columns."""
 
-    def __init__(self, status: GroupStatus, width: int, encoding: str) -> None:
+    def __init__(self, status: GroupStatus, width: int, encoding: str, *, shows_all: bool) -> None:
         self.status = status
+        self.partitions = status.partitions if shows_all else some_of(status.partitions)
+        self.warnings = status.warnings if shows_all else folded(status.warnings)
         self.encoding = encoding
         self.glyphs = glyphs_for(encoding)
         self.overflow: OverflowMethod = "ellipsis" if self.glyphs is UNICODE else "crop"
         names = [member.name for member in status.members]
         self.letters = dict(zip(names, cycle(LETTERS), strict=False))
         self.colours = dict(zip(names, cycle(COLOURS), strict=False))
-        self.label_width = max((len(str(p.tp)) for p in status.partitions), default=0)
+        self.label_width = max((len(str(p.tp)) for p in self.partitions), default=0)
         self.label_width = min(self.label_width, width // 4)
         # A space, the bar's two ends, and what is left in words: at most " about 99.9k left".
         self.cells = width - self.label_width - 3 - 18
@@ -173,7 +183,7 @@ class _Drawing:
 
     def bars(self) -> Iterator[Text]:
         """Two lines a partition."""
-        for partition in self.status.partitions:
+        for partition in self.partitions:
             yield self._progress_line(partition)
             if partition.owners:
                 yield self._owner_line(partition)
@@ -254,7 +264,7 @@ class _Drawing:
 
     def legend(self) -> Text:
         """What the characters mean: the shades, and the marks that this picture has."""
-        glyphs, partitions = self.glyphs, self.status.partitions
+        glyphs, partitions = self.glyphs, self.partitions
         none, some, everything = glyphs.shades[0], glyphs.shades[1], glyphs.shades[-1]
         marks = {mark for p in partitions for mark, _ in self._marks(p).values()}
         words = [
@@ -281,7 +291,7 @@ class _Drawing:
         table.add_column("partition", no_wrap=True, overflow=self.overflow)
         for name in ("stable", "end", "lag", "left", "gap ranges", "epoch"):
             table.add_column(name, justify="right", no_wrap=True)
-        for p in self.status.partitions:
+        for p in self.partitions:
             table.add_row(
                 str(p.tp),
                 "?" if p.stable is None else f"{p.stable:,}",
@@ -293,12 +303,19 @@ class _Drawing:
             )
         return table
 
+    def left_out(self) -> Iterator[RenderableType]:
+        """How many partitions are not shown, and the command that shows all."""
+        if told := left_out(self.status.partitions, self.partitions):
+            yield Text(told, QUIET)
+            line = Text(no_wrap=True, overflow="ignore")
+            shows_all = command("status", self.status.group, "--all", options=self.status.options)
+            line.append("  to see all:  ", QUIET).append(self._shown(shows_all))
+            yield line
+
     def troubles(self) -> Iterator[RenderableType]:
         """What a person should read: failed records, handovers, warnings."""
-        troubles = [t for partition in self.status.partitions for t in self._problems_of(partition)]
-        troubles += [
-            ("!", Text(self._shown(warning), WARNING), WARNING) for warning in self.status.warnings
-        ]
+        troubles = [t for partition in self.partitions for t in self._problems_of(partition)]
+        troubles += [("!", Text(self._shown(it), WARNING), WARNING) for it in self.warnings]
         if troubles:
             yield Text()
         for mark, line, style in troubles:
@@ -349,9 +366,9 @@ class _Drawing:
         for record in shown:
             yield self._record_line(partition, record, holds=record == holder)
             status = self.status
-            for command in commands_for(status.group, partition.tp, record, status.options):
+            for found in commands_for(status.group, partition.tp, record, status.options):
                 line = Text(no_wrap=True, overflow="ignore")
-                line.append(f"  to {command.purpose}:  ", QUIET).append(self._shown(command.line))
+                line.append(f"  to {found.purpose}:  ", QUIET).append(self._shown(found.line))
                 yield "", line, ""
         if len(partition.failed) > RECORDS_SHOWN:
             rest = len(partition.failed) - RECORDS_SHOWN

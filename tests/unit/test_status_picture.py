@@ -99,13 +99,18 @@ STATUS = GroupStatus(
 
 
 def draw(
-    status: GroupStatus, *, width: int = 80, colour: bool = False, encoding: str = "utf-8"
+    status: GroupStatus,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    encoding: str = "utf-8",
+    shows_all: bool = False,
 ) -> list[str]:
     page = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     console = Console(
         file=page, width=width, force_terminal=colour, color_system="standard" if colour else None
     )
-    console.print(Picture(status), crop=False)
+    console.print(Picture(status, shows_all=shows_all), crop=False)
     page.flush()
     page.seek(0)
     return page.read().splitlines()
@@ -338,6 +343,42 @@ def test_names_and_errors_of_others_are_neither_markup_nor_obeyed() -> None:
 def test_an_empty_group_says_so() -> None:
     text = "\n".join(draw(replace(STATUS, members=(), state="Empty", partitions=())))
     assert "no members: nobody is processing" in text
+
+
+def test_a_large_group_is_drawn_in_part_with_the_partitions_in_trouble() -> None:
+    """2,000 partitions made 8,009 lines."""
+    calm = replace(PARTITION, failed=(), holder=None, handovers=())
+    many = [replace(calm, tp=TopicPartition("orders", n)) for n in range(2_000)]
+    many[1_500] = replace(many[1_500], failed=(PARKED,), holder=PARKED)
+    many[1_700] = replace(many[1_700], handovers=PARTITION.handovers)
+    warnings = tuple(
+        f"{it.tp}: someone else committed offset {it.tp.partition}; the next member takes it over"
+        for it in many
+    )
+    large = replace(STATUS, partitions=tuple(many), warnings=warnings)
+    lines = draw(large)
+    text = "\n".join(lines)
+    assert len(lines) < 200
+    assert re.search(r"^orders-0 ", text, re.MULTILINE)
+    for shown in ("orders-1500 offset 43", "orders-1700: B waits for A", "orders-2: someone else"):
+        assert shown in text
+    assert "orders-3: someone else" not in text
+    assert "1,997 more warnings like the last one" in text
+    assert "1,950 more partitions\n" in text
+    assert "  to see all:  coop-consumer status flights --all" in text
+
+    whole = "\n".join(draw(large, shows_all=True))
+    assert "more partitions" not in whole
+    assert "orders-1999: someone else" in whole
+    json_of = as_json(large)
+    assert (len(json_of["partitions"]), len(json_of["warnings"])) == (2_000, 2_000)
+
+
+def test_partitions_in_trouble_that_have_no_room_are_counted() -> None:
+    many = tuple(replace(PARTITION, tp=TopicPartition("orders", n)) for n in range(60))
+    text = "\n".join(draw(replace(STATUS, partitions=many)))
+    assert "✗ 60 records parked" in text
+    assert "10 more partitions, 10 of them in trouble" in text
 
 
 # -- JSON ------------------------------------------------------------------------------------------
