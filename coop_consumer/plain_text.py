@@ -9,7 +9,10 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-_CUT = ".."
+CUT = "..."
+"""Stands for what was cut off; any terminal shows it."""
+_BESIDE = " ,;:.!?([{-"
+"""What would look odd before that."""
 
 
 def printable(text: str, *, kept: str = "", encoding: str = "utf-8") -> str:
@@ -47,17 +50,19 @@ def _escaped(character: str) -> str:
 
 
 def shortened(text: str, chars_max: int) -> str:
-    """The text, or its first words and two dots: at most so many characters.
+    """The text, or its first words and three dots: at most so many characters.
 
-    >>> shortened("connection refused by db-7", 20), shortened("x" * 30, 10)
-    ('connection refused..', 'xxxxxxxx..')
+    >>> shortened("connection refused by db-7", 21), shortened("x" * 30, 10)
+    ('connection refused...', 'xxxxxxx...')
+    >>> shortened("it cannot continue, as calls fail", 22)
+    'it cannot continue...'
     """
     if len(text) <= chars_max:
         return text
-    room = chars_max - len(_CUT)
+    room = chars_max - len(CUT)
     end = text.rfind(" ", 0, room + 1)
     # A cut that drops more than half hides more than a word cut in two would.
-    return text[: end if end * 2 > room else room].rstrip() + _CUT
+    return text[: end if end * 2 > room else room].rstrip(_BESIDE) + CUT
 
 
 def counted(number: int, one: str, more: str = "") -> str:

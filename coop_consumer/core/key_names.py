@@ -6,10 +6,8 @@ In: keys, which are of strangers, and hashes. Out: short text that any terminal 
 from __future__ import annotations
 
 from coop_consumer.config import LogKeys
-from coop_consumer.plain_text import printable
+from coop_consumer.plain_text import CUT, printable
 from offsets import KEY_BYTES_MAX
-
-_CUT = ".."
 
 
 def key_text(key: bytes) -> str:
@@ -18,7 +16,7 @@ def key_text(key: bytes) -> str:
     >>> key_text(b"N14228"), key_text(b"\x1b[31m\xff")
     ('N14228', '\\x1b[31m\\xff')
     """
-    cut = _CUT if len(key) > KEY_BYTES_MAX else ""
+    cut = CUT if len(key) > KEY_BYTES_MAX else ""
     return printable(key[:KEY_BYTES_MAX].decode("utf-8", "backslashreplace")) + cut
 
 

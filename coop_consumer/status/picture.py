@@ -388,9 +388,12 @@ class _Drawing:
         facts = [self._shown(key_text(record))]
         if holds:
             facts.append("holds the stable offset")
-        facts += facts_of(record, self.status.at_ms, self._member, self._shown)
+        facts += facts_of(record, self.status.at_ms, self._member)
         if record.member:
             facts.append(f"at {self._letter(record.member)} ({self._shown(record.host)})")
+        if record.attempts and not record.is_overdue:
+            # Last: it is text of others, with commas of its own, and may end with dots for a cut.
+            facts.append(self._shown(record.error))
         place = (f"{partition.tp} offset {record.offset}", style)
         return mark, Text.assemble(place, ": " + ", ".join(facts)), style
 

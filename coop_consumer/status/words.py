@@ -113,16 +113,13 @@ def key_text(record: RecordStatus) -> str:
     return f"key {shortened(text, 40)}" if text else 'key ""'
 
 
-def facts_of(
-    record: RecordStatus, now_ms: int, name_of: Callable[[str], str], text_of: Callable[[str], str]
-) -> Iterator[str]:
-    """What is known of a record that is not done, in words.
+def facts_of(record: RecordStatus, now_ms: int, name_of: Callable[[str], str]) -> Iterator[str]:
+    """What is known of a record that is not done, in words; its error is not among them.
 
     Args:
         record: The record.
         now_ms: When it was seen, Unix time.
         name_of: How the view calls a member.
-        text_of: Makes text of others fit to be shown.
     """
     if record.timestamp_ms >= 0:
         yield f"produced {ago(now_ms - record.timestamp_ms)}"
@@ -138,7 +135,6 @@ def facts_of(
         yield standing(record, now_ms, name_of)
     if record.attempts:
         yield f"failing{for_span(record.since_ms, now_ms)}"
-        yield text_of(record.error)
 
 
 def standing(record: RecordStatus, now_ms: int, name_of: Callable[[str], str]) -> str:

@@ -594,7 +594,7 @@ class MuteError(Exception):
         (KeyError(), "KeyError"),
         (OSError("no \udcff.csv"), r"OSError: no \udcff.csv"),
         (ValueError("\x1b[2J\x9bgone\x00"), r"ValueError: \x1b[2J\x9bgone\x00"),
-        (ValueError("word " * 50), "ValueError: " + "word " * 36 + "word.."),
+        (ValueError("word " * 50), "ValueError: " + "word " * 36 + "word..."),
         (MuteError(), "MuteError: (its text cannot be made: ZeroDivisionError)"),
     ],
 )

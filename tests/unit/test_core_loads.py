@@ -491,7 +491,7 @@ class TestBusyKeys:
 
 def test_a_name_of_a_key_is_short_and_harms_no_terminal() -> None:
     assert named(LogKeys.TEXT, b"\x1b[2J\xff\n", 5) == r" (\x1b[2J\xff\n)"
-    assert named(LogKeys.TEXT, b"k" * 65, 5) == f" ({'k' * 64}..)"
+    assert named(LogKeys.TEXT, b"k" * 65, 5) == f" ({'k' * 64}...)"
     assert named(LogKeys.TEXT, None, 5) == " (no key)"
     assert named(LogKeys.TEXT, None, 5, known=False) == " (hash 5)"
 

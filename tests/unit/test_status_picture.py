@@ -15,6 +15,7 @@ from rich.console import Console
 
 from assignors import WHOLE, TopicPartition, key_hash
 from coop_consumer.core.policies import Policies
+from coop_consumer.plain_text import shortened
 from coop_consumer.status.as_json import as_json
 from coop_consumer.status.load import GroupLoad, KeyWork, MemberWork
 from coop_consumer.status.model import (
@@ -158,9 +159,16 @@ def test_the_parked_record_is_told_with_its_story() -> None:
     text = " ".join(" ".join(draw(STATUS, width=300)).split())
     assert (
         "✗ orders-1 offset 43: key N14228, holds the stable offset, produced 2 h 5 min ago, parked "
-        "after 5 attempts, failing for 1 min 1 s, ValueError: no such plane, at A (host-1)"
+        "after 5 attempts, failing for 1 min 1 s, at A (host-1), ValueError: no such plane"
     ) in text
     assert "! Look!" in text
+
+
+def test_an_error_that_was_cut_ends_the_line_with_its_dots() -> None:
+    """It was `it cannot continue..,` before the name of the member."""
+    cut = shortened("OSError: it cannot continue, as calls fail", 31)
+    lines = picture_of(replace(PARKED, error=cut))
+    assert [it for it in lines if it.endswith("at A (host-1), OSError: it cannot continue...")]
 
 
 def picture_of(record: RecordStatus, **changed: Any) -> list[str]:
@@ -198,9 +206,9 @@ OVERDUE = replace(FAILED, attempts=1, error="HandlerOverdueError: orders-1 offse
         (FRESH, RecordState.PAUSED, "its partition is paused for 5 s, at A (host-1)"),
         (FRESH, RecordState.UNOWNED, "nobody owns its key, at A (host-1)"),
         (FRESH, RecordState.UNTOLD, "at A (host-1)"),
-        (FAILED, RecordState.BACKING_OFF, "backs off after 2 attempts, failing for 1 min 1 s, Va"),
-        (FAILED, RecordState.RETRYING, "failed 2 times, is tried again, failing for 1 min 1 s, V"),
-        (FAILED, RecordState.RUNNING, "its handler runs for 5 s, failing for 1 min 1 s, Value"),
+        (FAILED, RecordState.BACKING_OFF, "backs off after 2 attempts, failing for 1 min 1 s, at"),
+        (FAILED, RecordState.RETRYING, "failed 2 times, is tried again, failing for 1 min 1 s, a"),
+        (FAILED, RecordState.RUNNING, "its handler runs for 5 s, failing for 1 min 1 s, at A ("),
         (OVERDUE, RecordState.RUNNING,
          "its handler runs for 5 s, longer than max.processing.ms allows, on.overdue decides"),
     ],
