@@ -9,6 +9,7 @@ import click
 
 from coop_consumer.broker import (
     DetachedBroker,
+    running_detached,
     start_detached,
     status_detached,
     stop_detached,
@@ -51,12 +52,19 @@ def broker() -> None:
 def start(name: str, port: int | None, data: Path | None) -> None:
     """Start a broker and leave it running.
 
-    It prints where the broker is, and the line by which other commands of this shell find it.
+    It prints where the broker is, and the line by which other commands of this shell find it. If
+    one of this name runs already, it does the same and starts none.
     """
+    running = status_detached(name)
+    if running is not None and _is_as_asked(running, port, data):
+        _tell(running)
+        return
     started = start_detached(name, port, data)
     _tell(started)
-    if port is None and not started.bootstrap_servers.endswith(f":{USUAL_PORT}"):
-        echo(f"port {USUAL_PORT} is taken by another program", err=True)
+    if port is None and not _has_port(started, USUAL_PORT):
+        ours = [it.name for it in running_detached() if _has_port(it, USUAL_PORT)]
+        holder = f"broker {ours[0]}" if ours else "another program"
+        echo(f"port {USUAL_PORT} is taken by {holder}", err=True)
 
 
 @broker.command()
@@ -81,6 +89,16 @@ def status(ctx: click.Context, name: str) -> None:
         echo(f"    {command('broker', 'start', *words)}")
         ctx.exit(ExitCode.MISSING)
     _tell(running)
+
+
+def _is_as_asked(running: DetachedBroker, port: int | None, data: Path | None) -> bool:
+    """Whether it has the port and the folder that are named, if any are."""
+    has_data = data is None or Path(running.data_dir) == data.absolute()
+    return has_data and (port is None or _has_port(running, port))
+
+
+def _has_port(broker: DetachedBroker, port: int) -> bool:
+    return broker.bootstrap_servers.endswith(f":{port}")
 
 
 def _tell(found: DetachedBroker) -> None:

@@ -57,7 +57,7 @@ def exporter(
 
     SIGTERM and SIGINT end it (exit code 0).
     """
-    refuse_without_packages(ADDRESS_OPTION)
+    refuse_without_packages("coop-consumer exporter")
     if shows_otel:
         refuse_without_otel(_OTEL, "")
     seen = defaultdict[str, FirstSeen](FirstSeen)

@@ -116,7 +116,7 @@ def web(
 
     SIGTERM and SIGINT end it (exit code 0).
     """
-    refuse_without_web(ADDRESS_OPTION)
+    refuse_without_web("coop-consumer web")
     middleware = guard.middleware(address, ADDRESS_OPTION)
     options = connection.words_elsewhere(_NOBODY)
     watched = WatchedGroups(connection, topics, every, options)

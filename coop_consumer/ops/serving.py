@@ -62,7 +62,7 @@ def refuse_without_packages(setting: str) -> None:
     """Raise if a package is missing that a server of metrics needs.
 
     Args:
-        setting: The setting or option that needs them.
+        setting: The setting, option or command that needs them.
 
     Raises:
         ConfigError: Names what is missing.

@@ -41,7 +41,7 @@ def refuse_without_otel(setting: str, value: str) -> None:
 
     Args:
         setting: The setting or option that needs it.
-        value: What it says, as in "=on".
+        value: What it says, as in "=on"; "": it is enough that it is there.
 
     Raises:
         ConfigError: Names what is missing.
@@ -50,7 +50,7 @@ def refuse_without_otel(setting: str, value: str) -> None:
     if util.find_spec("opentelemetry") is None or util.find_spec("opentelemetry.trace") is None:
         raise ConfigError(
             setting,
-            f"{value} needs the package opentelemetry-api, which is not installed",
+            f"{value} needs the package opentelemetry-api, which is not installed".lstrip(),
             "Install the extra that brings it: pip install 'coop-consumer[otel]'",
         )
 

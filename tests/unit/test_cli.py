@@ -21,6 +21,7 @@ from coop_consumer import cli
 from coop_consumer.admin.deciding import refuse_unknown
 from coop_consumer.admin.target import Target
 from coop_consumer.broker import DetachedBroker, running_detached
+from coop_consumer.broker.errors import DetachedBrokerError
 from coop_consumer.broker.process import ProcessIdentity
 from coop_consumer.cli.app import COMMANDS, app
 from coop_consumer.cli.decide import _Choice
@@ -44,8 +45,9 @@ pytestmark = pytest.mark.usefixtures("logging_as_it_was")
 
 @pytest.fixture(autouse=True)
 def quiet_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting from outside, and a folder to import from."""
+    """No setting from outside, no broker of this machine, and a folder to import from."""
     monkeypatch.delenv("COOP_BOOTSTRAP", raising=False)
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
@@ -446,9 +448,29 @@ def test_a_page_without_its_extra_names_the_extra_and_asks_no_broker(
     told = invoke("web", "billing", "--bootstrap", NOWHERE)
 
     assert told.exit_code == ExitCode.USAGE
+    assert "error: coop-consumer web needs jinja2, not installed here" in told.stderr
     assert "pip install 'coop-consumer[web]'" in told.stderr
     assert "Traceback" not in told.stderr
     assert NOWHERE not in told.stderr
+
+
+def test_an_exporter_without_its_extras_is_named_and_not_an_option_that_nobody_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    told = invoke("exporter", "billing", "--bootstrap", NOWHERE)
+    assert told.exit_code == ExitCode.USAGE
+    assert "error: coop-consumer exporter needs prometheus_client, not installed" in told.stderr
+    assert "--address" not in told.stderr
+
+
+def test_an_option_that_needs_an_extra_is_told_without_a_second_blank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    told = invoke("exporter", "billing", "--bootstrap", NOWHERE, "--otel")
+    assert told.exit_code == ExitCode.USAGE
+    assert "error: --otel needs the package opentelemetry-api" in told.stderr
 
 
 def test_a_page_whose_port_is_in_use_says_so_before_it_looks_at_a_group() -> None:
@@ -580,6 +602,42 @@ def test_a_broker_that_was_started_tells_the_line_to_paste_and_a_taken_port(
     assert "is taken" not in invoke("broker", "start", "--port", str(port)).stderr
     monkeypatch.setenv("COOP_BOOTSTRAP", f"127.0.0.1:{port}")
     assert "export" not in invoke("broker", "start").stdout
+
+
+def test_a_second_start_of_a_broker_tells_where_it_runs_and_starts_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """README may be pasted twice: it ended with code 2, and without the line to paste."""
+
+    def start(*_: object) -> DetachedBroker:
+        raise DetachedBrokerError("default", "runs already", "Use it, or stop it first")
+
+    running = replace(STARTED, keeps_data=True, data_dir=str(tmp_path / "data"))
+    monkeypatch.setattr("coop_consumer.cli.broker.status_detached", lambda _: running)
+    monkeypatch.setattr("coop_consumer.cli.broker.start_detached", start)
+    address = running.bootstrap_servers
+    port = address.rpartition(":")[2]
+    for words in ((), ("--port", port), ("--data", "data")):
+        told = invoke("broker", "start", *words)
+        assert told.exit_code == 0, told.output
+        assert told.stdout.endswith(f"\n\nexport COOP_BOOTSTRAP={address}\n")
+        assert "is taken" not in told.stderr
+    for words in (("--port", "1"), ("--data", "elsewhere")):
+        told = invoke("broker", "start", *words)
+        assert told.exit_code == ExitCode.USAGE
+        assert "runs already" in told.stderr
+
+
+def test_a_port_that_another_broker_of_ours_has_is_told_with_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COOP_STATE_DIR", str(tmp_path))
+    first = replace(STARTED, bootstrap_servers="127.0.0.1:9092")
+    second = replace(STARTED, name="two", bootstrap_servers="127.0.0.1:23000")
+    monkeypatch.setattr("coop_consumer.cli.broker.start_detached", lambda *_: second)
+    monkeypatch.setattr("coop_consumer.cli.broker.running_detached", lambda: [first, second])
+    told = invoke("broker", "start", "--name", "two").stderr
+    assert "port 9092 is taken by broker default\n" in told
 
 
 def test_a_broker_that_does_not_run_is_found_missing_and_stopped_without_an_error(
