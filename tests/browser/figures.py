@@ -3,8 +3,8 @@
 `python -m tests.browser.figures [--members 12] [--partitions 50] [--runs 5]` prints each aim beside
 what was measured, and ends with exit code 1 if one is missed. `web` and `exporter` look every 2 s,
 and the exporter is scraped as often. Each member has a process of its own. The load is low, two
-records a second and partition, so that two cores have room for all of them. What the suite tests
-has no bounds in time: those are here.
+records a second and partition, so that two cores have room for all of them. The bounds in
+time of the suite's own tests are those of a page that hangs: the aims are here.
 """
 
 from __future__ import annotations

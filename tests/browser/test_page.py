@@ -22,6 +22,11 @@ from tests.support.stock import eventually
 pytestmark = [pytest.mark.integration, pytest.mark.browser]
 
 KILOBYTES_MAX = 150
+PAINTED_MS_MAX = 5_000
+SHOWN_S_MAX = 10.0
+"""What is parked shows so soon. Both bounds are those of a page that hangs: the aims, 1 s and 3 s,
+are of `figures`, and a busy machine may miss them.
+"""
 CONNECTIONS_MAX = 6
 """So many a browser opens to one server."""
 WIDTHS = (320, 1_440, 1_920)
@@ -40,7 +45,7 @@ def place_of(browser: Browser, key: str) -> str:
         "return [...document.querySelectorAll(arguments[0])]"
         ".find((it) => it.textContent.includes(arguments[1]))?.dataset.place"
     )
-    place = eventually(lambda: browser.js(script, PARKED, key))
+    place = eventually(lambda: browser.js(script, PARKED, key), within_s=SHOWN_S_MAX)
     return f"{PARKED}[data-place='{place}']"
 
 
@@ -81,8 +86,10 @@ def test_the_page_is_painted_with_all_members_and_is_small(
 ) -> None:
     eventually(lambda: names(owners(browser)) == {*TOGETHER, ALONE})
     assert len(browser.texts("#partitions tbody tr")) == PARTITIONS
-    assert browser.paint_ms is not None
-    record_property("first_contentful_paint_ms", browser.paint_ms)
+    painted_ms = browser.paint_ms
+    assert painted_ms is not None
+    record_property("first_contentful_paint_ms", painted_ms)
+    assert painted_ms < PAINTED_MS_MAX
     assert 1_000 < browser.weight < KILOBYTES_MAX * 1_000
 
 

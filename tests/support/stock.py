@@ -49,11 +49,13 @@ COORDINATOR_LOADS = (
 PROGRESS_TOPIC = "__individual_commit_offsets"
 
 
-def eventually(probe: Callable[[], Value], accept: Callable[[Value], bool] = bool) -> Value:
+def eventually(
+    probe: Callable[[], Value], accept: Callable[[Value], bool] = bool, within_s: float = WAIT_S
+) -> Value:
     """Ask a broker until the answer is accepted: a broker does not report by itself."""
-    pause, deadline = threading.Event(), time.monotonic() + WAIT_S
+    pause, deadline = threading.Event(), time.monotonic() + within_s
     while not accept(answer := probe()):
-        assert time.monotonic() < deadline, f"not in {WAIT_S} s; the last answer: {answer}"
+        assert time.monotonic() < deadline, f"not in {within_s} s; the last answer: {answer}"
         pause.wait(POLL_S)
     return answer
 
