@@ -30,7 +30,7 @@ PAYMENTS, CUSTOMERS, WORKERS = 10_000, 100, 16
 class Totals(Worker):
     """Adds up each customer's payments, and sends every total. That is all: it checks nothing."""
 
-    keyed_state = True  # of pip install 'coop-consumer[state]'
+    keyed_state = True  # of pip install '.[state]'
 
     def __init__(self, handled: c_int) -> None:
         self.handled = handled

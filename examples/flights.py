@@ -9,7 +9,7 @@
 
 The worker is in `coop_consumer/demo/worker.py`. Its comments tell how an aircraft's last leg moves
 with the aircraft from member to member. `coop-consumer demo` shows that with four processes, and
-kills one of them. Needs: pip install 'coop-consumer[demo]'.
+kills one of them. Needs: pip install '.[demo]'.
 """
 
 import argparse

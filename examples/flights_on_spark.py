@@ -17,7 +17,7 @@ follows every aircraft from leg to leg, and finds the delays that the leg before
 3. Structured streaming does the same alone: flights as a stream, Spark's own state, Parquet.
 
 Both results are compared with a computation in one thread. The last line is JSON. Needs Java 17
-and: pip install 'coop-consumer[demo,spark,state]'.
+and: pip install '.[demo,spark,state]'.
 """
 
 import argparse

@@ -24,7 +24,7 @@ coop-consumer topic create orders --partitions 3
 -->
 <!-- runs until it prints: metrics at http:// -->
 ```sh
-pip install 'coop-consumer[metrics,web]'
+pip install '.[cli,metrics,web]'
 coop-consumer run billing:Billing --topics orders --group billing --ops   # at 127.0.0.1:9464
 ```
 

@@ -7,6 +7,7 @@ In: interpreters, extras. Out: `dist/`, a line for each step, and exit code 1 if
     contents  the wheel has the packages and nothing else; the sdist has every file of the checkout
     install   for each interpreter, bare and with each extra: pip's own check, and an import of
               every module with warnings as errors
+    readme    README's own line, typed in the checkout (not with --bare)
 
 It needs the extra `package`, and a registry for the dependencies.
 """
@@ -14,6 +15,8 @@ It needs the extra `package`, and a registry for the dependencies.
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -52,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for extra in ("", *extras)
             if not installed(interpreter, wheel, extra)
         ]
+    if not asked.bare:
+        failed += [f"{it} as in README" for it in interpreters if not installed_as_in_readme(it)]
     if failed:
         tell(f"FAILED: {', '.join(failed)}")
     return int(bool(failed))
@@ -108,6 +113,33 @@ def installed(interpreter: str, wheel: Path, extra: str) -> bool:
     return True
 
 
+def installed_as_in_readme(interpreter: str) -> bool:
+    """Type README's line in a fresh environment; whether the commands then work.
+
+    The checkout is what the sdist has, so nothing is built in this one.
+    """
+    with TemporaryDirectory(prefix="coop-readme-") as folder:
+        environment, [sdist] = Path(folder) / "environment", DIST.glob("*.tar.gz")
+        with tarfile.open(sdist) as archive:
+            archive.extractall(folder, filter="data")
+        [checkout] = Path(folder).glob("coop_consumer-*")
+        [line] = install_lines(checkout / "README.md")
+        try:
+            run(interpreter, "-m", "venv", str(environment))
+            run(str(environment / "bin" / "python"), "-m", *shlex.split(line), cwd=checkout)
+            said = run(str(environment / "bin" / "coop-consumer"), "--version")
+        except subprocess.CalledProcessError as error:
+            tell(f"{interpreter} {line}: FAILED\n{error.stdout[-SHOWN_MAX:]}")
+            return False
+    tell(f"{interpreter} {line}: {said.strip()}")
+    return True
+
+
+def install_lines(page: Path) -> list[str]:
+    """The lines of a page that install something."""
+    return re.findall(r"^pip install .*", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def all_extras() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [extra for extra in project["optional-dependencies"] if extra not in INTERNAL]
@@ -129,14 +161,14 @@ def size_kb(path: Path) -> int:
     return path.stat().st_size // 1_000
 
 
-def run(*words: str) -> str:
-    """Run a command; returns what it said.
+def run(*words: str, cwd: Path | None = None) -> str:
+    """Run a command, in a folder; returns what it said.
 
     Raises:
         CalledProcessError: It failed.
     """
     ran = subprocess.run(
-        words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words, cwd=cwd, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if ran.returncode:
         raise subprocess.CalledProcessError(ran.returncode, words, ran.stdout)

@@ -47,6 +47,7 @@ def test_a_step_whose_package_is_not_there_is_absent_and_no_failure(tmp_path: Pa
         "prometheus": "ok",
         "browser": "absent",
         "linters": "ok",
+        "package": "ok",
         "tests": "ok",
     }
     assert "E: no network\nno chromium chromium-driver: tests/browser skips\n" in output
