@@ -12,6 +12,7 @@ asks `coop_consumer.admin.inspect`, shows the values of `coop_consumer.status`, 
     terminal  where tables and pictures go            hints     what an error says besides
     places    names and places as people type them    duration  lengths of time
     watching  what exporter and web have in common    guarding  who may ask web and `run --ops`
+    usage     what a wrong word is told
     run, status, gaps, scale, exporter, web, decide, release, reset, policy, clean, topic, send,
     read, init, doctor, groups, collect (`gc`), probe, broker, demo
 

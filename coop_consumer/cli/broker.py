@@ -18,6 +18,7 @@ from coop_consumer.broker.detached import USUAL_PORT
 from coop_consumer.cli.hints import export_line
 from coop_consumer.cli.options import BOOTSTRAP_VARIABLE, log_option
 from coop_consumer.cli.output import echo
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.errors import ExitCode
 from coop_consumer.plain_text import command
 
@@ -40,7 +41,7 @@ def broker() -> None:
 @name_option
 @click.option(
     "--port",
-    type=click.IntRange(1, 65535),
+    type=NumberType(1, 65535, sample=USUAL_PORT),
     help=f"Its port; by default {USUAL_PORT} if that is free, else another one.",
 )
 @click.option(

@@ -8,6 +8,7 @@ from rich.table import Table
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.places import TOPIC, WRITER
 from coop_consumer.cli.terminal import console
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.patterns.cleaning import (
     Cleaned,
     Unidentified,
@@ -29,7 +30,7 @@ from coop_consumer.patterns.seen import IDENTITY
 )
 @click.option(
     "--look-back",
-    type=click.IntRange(min=1),
+    type=NumberType(1, sample=1_000_000),
     metavar="RECORDS",
     help="How many records of each partition of TARGET are read to know what it has; by default "
     "all.",

@@ -24,6 +24,7 @@ from coop_consumer.admin.inspect import Inspector
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC_PARTITION, BracketedArgument
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.plain_text import command, printable
 from coop_consumer.status.errors import NotParkedError
 from coop_consumer.status.model import RecordStatus
@@ -48,7 +49,7 @@ def _choice_options(decides: Callable[P, R]) -> Callable[P, R]:
             click.argument(
                 "offset",
                 metavar="OFFSET]",
-                type=click.IntRange(min=0),
+                type=NumberType(0, sample=43),
                 required=False,
                 cls=BracketedArgument,
             ),

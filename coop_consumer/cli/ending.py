@@ -17,6 +17,7 @@ import click
 
 from coop_consumer.cli.log import is_json
 from coop_consumer.cli.output import echo
+from coop_consumer.cli.usage import with_example
 from coop_consumer.errors import CoopConsumerError, exit_code_of, lacking
 from coop_consumer.log_events import LogEvent
 
@@ -31,6 +32,8 @@ def ends_well(ctx: click.Context) -> Iterator[None]:
     """Turn an error of the block into a message and an exit code; click's own pass."""
     try:
         yield
+    except click.MissingParameter as error:
+        raise with_example(error) from error
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except KeyboardInterrupt as interrupt:

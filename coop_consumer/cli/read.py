@@ -13,6 +13,7 @@ from coop_consumer.admin.target import Target
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.plain_text import printable
 
 NO_GROUP = "coop-consumer-read"
@@ -30,13 +31,13 @@ NO_GROUP = "coop-consumer-read"
     help="Where to begin: an end, an offset, or the first record of a time: ISO 8601 (UTC if it "
     "names no zone) or Unix milliseconds (13 digits or more). latest follows.",
 )
-@click.option("--count", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("--count", type=NumberType(1, sample=10), help="End after so many records.")
 @click.option(
     "--partition",
     "-p",
     "numbers",
     multiple=True,
-    type=click.IntRange(min=0),
+    type=NumberType(0, sample=1),
     metavar="NUMBER",
     help="Only this partition; may be repeated.",
 )

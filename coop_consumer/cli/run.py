@@ -24,6 +24,7 @@ from coop_consumer.cli.log import belongs_to
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.reread import Signals
 from coop_consumer.cli.seat import ParentsSeat, orders_from
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.cli.worker import load_worker
 from coop_consumer.config import ExecutorName, LogKeys
 from coop_consumer.config.patterns import CALLABLE
@@ -71,7 +72,7 @@ def _spelled_out(word: str, following: str) -> str:
 @click.option(
     "--workers",
     "-w",
-    type=click.IntRange(min=1),
+    type=NumberType(1, sample=64),
     help="Records, or batches, processed at a time; by default 64, or a process for each core.",
 )
 @click.option(

@@ -14,6 +14,7 @@ from coop_consumer.admin.sending import ANY_PARTITION, Sending, TypedRecord
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import counted
@@ -83,7 +84,7 @@ class LineForm:
 )
 @click.option(
     "--partition",
-    type=click.IntRange(min=0),
+    type=NumberType(0, sample=1),
     metavar="NUMBER",
     help="To this partition; by default the key says to which.",
 )

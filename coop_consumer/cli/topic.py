@@ -14,6 +14,7 @@ from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
 from coop_consumer.cli.terminal import console
+from coop_consumer.cli.usage import NumberType
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import all_printable, counted
 
@@ -32,12 +33,12 @@ def topic() -> None:
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
     "--partitions",
-    type=click.IntRange(1, PARTITIONS_MAX),
+    type=NumberType(1, PARTITIONS_MAX, sample=3),
     help="How many; by default as the brokers say.",
 )
 @click.option(
     "--replication",
-    type=click.IntRange(1, COPIES_MAX),
+    type=NumberType(1, COPIES_MAX, sample=3),
     help="On how many brokers each is kept; by default as the brokers say.",
 )
 @click.option(

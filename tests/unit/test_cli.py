@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from coop_consumer.status.errors import GroupMissingError
 from coop_consumer.status.model import RecordStatus
 from coop_consumer.status.seen import GroupSeen, PartitionSeen
 from offsets import ProgressStore
+from tests.unit.test_pages import refusal
 
 NOWHERE = "127.0.0.1:1"
 START = "coop-consumer broker start"
@@ -481,6 +483,48 @@ def test_a_page_whose_port_is_in_use_says_so_before_it_looks_at_a_group() -> Non
     assert told.exit_code == ExitCode.USAGE
     assert f"--address={address} is in use" in told.stderr
     assert "is watched" not in told.stderr
+
+
+# -- wrong words -----------------------------------------------------------------------------------
+
+
+def lacking(command: click.Command, *words: str) -> Iterator[tuple[str, ...]]:
+    """All commands that need words, by their own words."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            inner = command.get_command(click.Context(command), name)
+            assert inner is not None
+            yield from lacking(inner, *words, name)
+    elif any(it.required for it in command.params):
+        yield words
+
+
+@pytest.mark.parametrize("words", [*lacking(app)], ids=" ".join)
+def test_a_missing_word_is_told_with_a_command_that_has_all(words: tuple[str, ...]) -> None:
+    told = invoke(*words)
+    assert told.exit_code == ExitCode.USAGE
+    line = r"Missing (?:argument|option) .*As in: coop-consumer (.*?)(?:\. Choose from:)?$"
+    found = re.search(line, told.stderr, re.MULTILINE)
+    assert found is not None, told.stderr
+    assert found[1].startswith(" ".join(words))
+    assert refusal(shlex.split(found[1])) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("run a:B --workers many", "many is no whole number of 1 or more; write one, as in --work"),
+        ("run a:B --workers 0", "0 is no whole number of 1 or more; write one, as in --workers 64"),
+        ("topic create a --partitions 0", "0 is no whole number from 1 to 100000; write one, as"),
+        ("broker start --port 70000", "70000 is no whole number from 1 to 65535; write one, as in"),
+        ("retry g a-1 x", "'OFFSET': x is no whole number of 0 or more; write one, as in 43"),
+    ],
+)
+def test_a_number_that_is_none_is_told_with_its_range_and_an_example(words: str, told: str) -> None:
+    """click said `is not a valid integer range`, and named none."""
+    ended = invoke(*words.split())
+    assert ended.exit_code == ExitCode.USAGE
+    assert told in ended.stderr
 
 
 # -- reset, retry, skip, broker, demo --------------------------------------------------------------
