@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from coop_consumer.config import Config
 from coop_consumer.config.librdkafka import ALIASES
-from coop_consumer.errors import ConfigError, lacking
+from coop_consumer.errors import ConfigError, CoopConsumerError, lacking
 from coop_consumer.kafka.token_login import require_token, without_login
+from coop_consumer.kafka.translate import translated
 from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import CLIENTS
 
@@ -94,6 +95,28 @@ def look_up_leaders(consumer: Consumer, topic: str, partition: int) -> None:
     """
     with suppress(KafkaException):  # then the timer triggers it
         consumer.get_watermark_offsets(TopicPartition(topic, partition), _LOOK_UP_TIMEOUT_S)
+
+
+def why_no_offsets(
+    consumer: Consumer, topic: str, partition: int, error: KafkaError, principal: str = ""
+) -> CoopConsumerError:
+    """Our error for a question about a partition's offsets that has failed. Takes up to 1 s.
+
+    "Unknown partition" is librdkafka's own word, also where no broker answers who leads it. Only
+    metadata that a broker has just sent tell that a topic or a partition is missing.
+    """
+    where = f"topic {topic}"
+    if error.code() == KafkaError._UNKNOWN_PARTITION:
+        try:
+            found = consumer.list_topics(topic, _ITS_ANSWER_S).topics[topic]
+        except KafkaException as silence:
+            error = silence.args[0]
+        else:
+            is_there = partition in found.partitions
+            missing = KafkaError.UNKNOWN_TOPIC_OR_PART
+            leaderless = KafkaError.LEADER_NOT_AVAILABLE
+            error = found.error or KafkaError(leaderless if is_there else missing)
+    return translated(error, where, principal, "read")
 
 
 class Silence:

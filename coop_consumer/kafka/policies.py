@@ -24,7 +24,7 @@ from coop_consumer.config import Config
 from coop_consumer.core.policies import Policies, policies_of
 from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, TopicMissingError
 from coop_consumer.kafka.clients import log as client_log
-from coop_consumer.kafka.clients import making
+from coop_consumer.kafka.clients import making, why_no_offsets
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.token_login import logged_in
 from coop_consumer.kafka.translate import translated
@@ -45,6 +45,8 @@ _POLL_S = 0.1
 _TIMEOUT_S = 10.0
 _PASSED_OVER = (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED)
 """What ends no read: its end, and that the user may not join the group, for it is in none."""
+_TOLD_FAILURE = 2
+"""Once is no news: brokers take a moment to lead a topic that was just made. Nor are later ones."""
 _TOMBSTONES_STAY_S = 50.0
 """A little less than the progress topic's `delete.retention.ms`. A policy withdrawn longer ago may
 have left no trace in the log."""
@@ -133,7 +135,7 @@ class PolicyLog:
     def _read_with(self, consumer: Consumer) -> None:
         topic = self._topic
         try:
-            low, end = consumer.get_watermark_offsets(Place(topic, LOG_PARTITION), _TIMEOUT_S)
+            low, end = self._bounds(consumer)
             if end < self._position:  # truncated, or created again
                 self._forget()
             self._position = max(self._position, low)
@@ -141,11 +143,18 @@ class PolicyLog:
                 consumer.assign([Place(topic, LOG_PARTITION, self._position)])
                 self._read_to(consumer, end)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # every topic has this one
-                raise TopicMissingError(topic) from error
             raise translated(error.args[0], f"topic {topic}", operation="read") from error
         finally:
             consumer.unassign()  # else it would fetch what all groups commit
+
+    def _bounds(self, consumer: Consumer) -> tuple[int, int]:
+        place = Place(self._topic, LOG_PARTITION)
+        try:
+            found: tuple[int, int] = consumer.get_watermark_offsets(place, _TIMEOUT_S)
+        except KafkaException as error:
+            told = why_no_offsets(consumer, self._topic, LOG_PARTITION, error.args[0])
+            raise told from error
+        return found
 
     def _forget(self) -> None:
         """Let the next read start at the beginning."""
@@ -244,7 +253,7 @@ class PolicyWatch:
         self._reading = threading.Lock()
         self._known: Policies | None = None
         self._planned: Policies | None = None  # the policies of our last plan
-        self._failed = False
+        self._failures = 0  # of looks running
 
     def look(self) -> None:
         """Read again if the policies matter: at first, and while we lead. Returns at once."""
@@ -290,15 +299,15 @@ class PolicyWatch:
         try:
             known = self.read()
         except CoopConsumerError as error:
-            told = "policies cannot be read yet, and are read again: %s"
-            extra = LogEvent.POLICIES_UNKNOWN.extra(error=error)
-            if self._failed:
+            self._failures += 1
+            told = "policies cannot be read yet, and are read again until they can: %s"
+            extra = LogEvent.POLICIES_UNKNOWN.extra(group=self._config.group_id, error=error)
+            if self._failures == _TOLD_FAILURE:
                 log.info(told, error, extra=extra)
-            else:  # once is no news: brokers take a moment to lead a topic that was just made
+            else:
                 log.debug(told, error, extra=extra)
-            self._failed = True
             return
-        self._failed = False
+        self._failures = 0
         planned = self._planned
         if planned is not None and planned != known:
             self._changed()

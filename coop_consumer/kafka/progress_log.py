@@ -298,11 +298,7 @@ class ProgressReader(Consuming):
                 reading.unanswered_since_s = now_s
             is_long = now_s - reading.unanswered_since_s >= _TOLD_AFTER_S
             if not self._is_refused(error.args[0]) and is_long:
-                client_log.warning(
-                    "topic %s, partition %d: the brokers do not report its end yet: %s. The "
-                    "question is repeated until they do",
-                    self._topic, log_partition, error.args[0].str(),
-                )  # fmt: skip
+                self._report_no_end(log_partition, reading, error.args[0])
             self._replace_asker_if_cut_off()
             self._retry.append((now_s + _ASK_AGAIN_S, log_partition, number))
             return
@@ -321,6 +317,20 @@ class ProgressReader(Consuming):
             self._assign(log_partition, reading)
         else:
             self._deliver_records(log_partition, reading, [])
+
+    def _report_no_end(self, log_partition: int, reading: _Reading, error: KafkaError) -> None:
+        """Say why a read does not begin; as a line of the clients, which does not come again soon.
+
+        librdkafka calls a partition unknown whose leader it does not know, whatever the reason.
+        """
+        is_leader_unknown = error.code() == KafkaError._UNKNOWN_PARTITION
+        why = "no broker answers, or none leads it" if is_leader_unknown else error.str()
+        client_log.warning(
+            "topic %s, partition %d: no broker has told its end yet (%s). The question is repeated "
+            "until one does",
+            self._topic, log_partition, why,
+            extra=self._about(LogEvent.PROGRESS_LOG_READ_FAILED, log_partition, reading),
+        )  # fmt: skip
 
     def _look(self) -> None:
         for number, reading in list(self._readings.items()):

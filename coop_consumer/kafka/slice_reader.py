@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as Place
 from assignors import WHOLE, TopicPartition
 from coop_consumer.config import Config
 from coop_consumer.errors import BrokerUnreachableError, DataLossError, LogBlockedError
-from coop_consumer.kafka.clients import Silence, making, successor
+from coop_consumer.kafka.clients import Silence, making, successor, why_no_offsets
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import prefetching_fewer, waiting_messages
 from coop_consumer.kafka.token_login import logged_in
@@ -169,7 +169,7 @@ class _SliceReader:
         try:
             low, _ = self._consumer.get_watermark_offsets(Place(tp.topic, tp.partition), _ANSWER_S)
         except KafkaException as error:
-            return translated(error.args[0], f"topic {tp.topic}")
+            return why_no_offsets(self._consumer, tp.topic, tp.partition, error.args[0])
         last = min(low - 1, self._last) if low > first else self._last
         return DataLossError(tp.topic, tp.partition, WHOLE, first, last, "stop")
 

@@ -27,7 +27,7 @@ from coop_consumer.errors import (
     RetriableError,
     UnexpectedAnswerError,
 )
-from coop_consumer.kafka.clients import close_aside, making, successor
+from coop_consumer.kafka.clients import close_aside, making, successor, why_no_offsets
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.token_login import logged_in
@@ -132,9 +132,8 @@ class CommittedReader:
             try:
                 first, end = client.get_watermark_offsets(self._at(), _ANSWER_S)
             except KafkaException as error:
-                reason = translated(
-                    error.args[0], f"topic {self._tp.topic}", self._config.user, "read"
-                )
+                tp, user = self._tp, self._config.user
+                reason = why_no_offsets(client, tp.topic, tp.partition, error.args[0], user)
                 if not isinstance(reason, RetriableError) or monotonic() >= until_s:
                     raise reason from error
                 self._replace_if_cut_off()

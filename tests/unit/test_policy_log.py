@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES, Policies
-from coop_consumer.errors import BrokerUnreachableError, TopicMissingError
+from coop_consumer.errors import BrokerUnreachableError, TopicMissingError, UnexpectedAnswerError
 from coop_consumer.kafka import policies
 from coop_consumer.kafka.policies import GroupPolicyLog, PolicyClient, PolicyLog, PolicyWatch
 from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
@@ -136,6 +136,34 @@ def test_a_client_that_gets_no_answer_is_replaced_in_the_same_read(
     assert not any(it.is_open for it in LogConsumer.made)
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (KafkaException(KafkaError(KafkaError._TRANSPORT)), BrokerUnreachableError),
+        (SimpleNamespace(error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)), TopicMissingError),
+        (SimpleNamespace(error=None), UnexpectedAnswerError),
+    ],
+)
+def test_a_topic_is_missing_only_if_a_broker_says_so(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, asked: object, told: type[Exception]
+) -> None:
+    """While all brokers are away, librdkafka calls every partition unknown."""
+
+    def list_topics(_: LogConsumer, topic: str, __: float) -> SimpleNamespace:
+        if isinstance(asked, KafkaException):
+            raise asked
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: None}, **vars(asked))})
+
+    def unknown(*_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    monkeypatch.setattr(LogConsumer, "get_watermark_offsets", unknown)
+    monkeypatch.setattr(LogConsumer, "list_topics", list_topics, raising=False)
+    log = PolicyLog(Config.from_dict({"bootstrap.servers": "b:9092", "group.id": "g"}))
+    with pytest.raises(told):
+        log.read()
+
+
 def test_logs_that_are_lent_one_client_take_turns_and_have_none_of_their_own(
     clock: SimpleNamespace,
 ) -> None:
@@ -184,7 +212,7 @@ def _no_answer(*_: object) -> None:
     raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
 
-def test_only_a_read_that_fails_twice_is_told(
+def test_only_a_second_failure_running_is_told_and_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Brokers take a moment to lead a topic that was just made: the first member told of that."""
@@ -203,7 +231,16 @@ def test_only_a_read_that_fails_twice_is_told(
     monkeypatch.setattr(watch, "read", read)
     caplog.set_level("INFO")
     away = BrokerUnreachableError("b:9092", "silent")
-    for outcome, told in [(away, 0), (away, 1), (Policies(), 1), (away, 1), (away, 2)]:
+    told_by_then = [
+        (away, 0),
+        (away, 1),
+        (away, 1),
+        (Policies(), 1),
+        (away, 1),
+        (away, 2),
+        (away, 2),
+    ]
+    for outcome, told in told_by_then:
         outcomes.append(outcome)
         watch.look()
         assert caplog.text.count("policies cannot be read yet") == told

@@ -15,13 +15,23 @@ from coop_consumer.kafka import consuming, progress_log
 from coop_consumer.kafka.progress_log import ProgressReader
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        (KafkaError.NOT_LEADER_FOR_PARTITION, "Broker: Not leader for partition"),
+        # So librdkafka says of every partition while all brokers are away.
+        (KafkaError._UNKNOWN_PARTITION, "no broker answers, or none leads it"),
+    ],
+)
 @pytest.mark.parametrize(("refusals", "is_told"), [(1, False), (3, False), (60, True)])
 def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
     refusals: int,
     is_told: bool,
+    reason: tuple[int, str],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    code, why = reason
     left = itertools.repeat(None, refusals)
 
     class Asked:
@@ -30,7 +40,7 @@ def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
 
         def get_watermark_offsets(self, *_: object) -> tuple[int, int]:
             if next(left, "none") is None:
-                raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+                raise KafkaException(KafkaError(code))
             return 0, 0
 
         def close(self) -> None:
@@ -39,6 +49,8 @@ def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
     clock = itertools.count(step=0.05)
     monkeypatch.setattr(consuming, "Consumer", Asked)
     monkeypatch.setattr(progress_log, "monotonic", lambda: next(clock))
+    # A log without the filter of all clients, which would hold back what comes again.
+    monkeypatch.setattr(progress_log, "client_log", logging.getLogger("tests.clients"))
     monkeypatch.setattr(progress_log, "successor", lambda *_: None)
     monkeypatch.setattr(progress_log, "waiting_messages", lambda *_: [])
     read: SimpleQueue[Any] = SimpleQueue()
@@ -49,6 +61,6 @@ def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
     reader.close()
     assert isinstance(got, LogRead)
     assert got.complete == 1
-    assert ("topic log, partition 7: the brokers do not report its end yet" in caplog.text) is (
-        is_told
-    )
+    told = f"topic log, partition 7: no broker has told its end yet ({why}). The"
+    assert (told in caplog.text) is is_told
+    assert all(it.event == "progress_log.read_failed" for it in caplog.records)  # type: ignore[attr-defined]

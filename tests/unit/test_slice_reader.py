@@ -46,6 +46,7 @@ class Broker:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: object) -> None:
         self.now_s, self.answers = 1_000.0, list(answers)
         self.is_away, self.is_back = True, False
+        self.code_while_away = KafkaError._TRANSPORT
         self.partitions = {0}
         self.end = 5  # the last stable offset is 5
         self.key = b""
@@ -88,14 +89,15 @@ class Broker:
 
     def _watermarks(self, *_: object) -> tuple[int, int]:
         if self.is_away:
-            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+            raise KafkaException(KafkaError(self.code_while_away))
         return 0, 5
 
     def _all(self, *_: object) -> tuple[int, int]:
         return self._watermarks()[0], self.end
 
     def _topics(self, *_: object) -> Any:
-        self._watermarks()
+        if self.is_away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         topic = SimpleNamespace(error=None, partitions=self.partitions)
         return SimpleNamespace(topics={"t": topic})
 
@@ -185,10 +187,13 @@ def test_small_keys_are_prefetched_as_ever(broker: Make) -> None:
     assert it.prefetched == [None]
 
 
+@pytest.mark.parametrize("code", [KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION])
 def test_offsets_that_are_gone_are_asked_for_again_if_the_broker_goes_away_just_then(
-    broker: Make,
+    broker: Make, code: int
 ) -> None:
+    """While all brokers are away, librdkafka calls every partition unknown."""
     it = broker(*range(5), GONE, None, GONE)
+    it.code_while_away = code
     with pytest.raises(DataLossError) as caught:
         [*offsets(patience_s=300.0)]
     assert (caught.value.first, caught.value.last) == (5, 9)
