@@ -69,6 +69,7 @@ class LogEvent(StrEnum):
     CIRCUIT_OPENED = "circuit.opened"
     CIRCUIT_STAYS_OPEN = "circuit.stays_open"
     CLEANING_DONE = "cleaning.done"
+    CLIENT_LINE = "client.line"
     CLIENT_NOT_CLOSED = "client.not_closed"
     CLIENT_RENEWED = "client.renewed"
     COMMAND_FAILED = "command.failed"

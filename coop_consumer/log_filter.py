@@ -1,7 +1,8 @@
 """Fewer lines of the clients' logs, which report each attempt while no broker answers. Pure.
 
-In: log records, with their own time. Out: which of them to write. All clients of a process share
-one filter, so that together they write at most a line a second. A member reports an outage first
+In: log records, with their own time. Out: which of them to write; these have an event. All clients
+of a process share one filter, so that together they write at most a line a second, and one of a
+kind in a minute. A member reports an outage first
 (`coop_consumer.member.outage`): a client's line waits for its repetition.
 """
 
@@ -11,9 +12,10 @@ import logging
 import re
 from contextlib import suppress
 
+from coop_consumer.log_events import LogEvent
 from coop_consumer.plain_text import counted
 
-_INTERVAL_S = 10.0
+_INTERVAL_S = 60.0
 _FIRST_S = 3.0
 """A shorter silence is no outage. By then the member has reported what the outage means."""
 _CALM_S = 60.0
@@ -59,10 +61,11 @@ class Kind:
 
 
 class Seldom(logging.Filter):
-    """Lets one line of a kind pass in ten seconds, and one line of all in a second.
+    """Lets one line of a kind pass in a minute, and one line of all in a second.
 
     While no broker answers, each client reports each of its attempts: dozens of lines a second.
-    Lines that differ only in numbers are of one kind. A line that stands for others says so. A line
+    Lines that differ only in numbers are of one kind, and name the sort of client. A line that
+    stands for others says so. What has no event of ours gets that of a client's line. A line
     about a connection passes only if its kind comes again after three seconds.
     """
 
@@ -73,6 +76,7 @@ class Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to write the line; one that stands for others says so."""
+        record.__dict__.setdefault("event", LogEvent.CLIENT_LINE.value)
         if getattr(record, PASSED, False) or record.levelno < logging.INFO:
             return True  # another filter of the same line has let it pass, or it was asked for
         line, now_s = record.getMessage(), record.created

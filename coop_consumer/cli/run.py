@@ -184,6 +184,7 @@ def run(
     orders = orders_from(os.environ)
     if orders is not None and orders.leaves:
         group, member = config.group_id, orders.leaves
+        belongs_to(group, member)
         leave_for(config.membership(), member)
         extra = LogEvent.MEMBER_LEFT.extra(group=group, member=member)
         log.info("group %s: member %s has left, after its process fell", group, member, extra=extra)
