@@ -27,11 +27,16 @@ SETS = 4
 silent: then up to three such groups hold up no others."""
 
 
+_AGAIN_S = 5.0
+"""How long a look that comes again and again waits for a broker, so that an outage is soon told."""
+
+
 class LookClients:
     """For one look at a time; one thread at a time.
 
     Args:
         config: Of any group of the cluster.
+        again: They are for somebody who looks again and again, and tells himself if that fails.
 
     Attributes:
         topics: Asks for topics and offsets.
@@ -42,9 +47,12 @@ class LookClients:
         BrokerUnreachableError: If no broker answers.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, again: bool = False) -> None:
         self.topics = Topics(config)
-        self.topics.check_broker()
+        if again:
+            self.topics.check_broker(_AGAIN_S, warns=False)
+        else:
+            self.topics.check_broker()
         self.describer = StayingDescriber(config)
         self.logs = LogReaders()
         self._records: dict[IsolationLevel, RecordReader] = {}
@@ -144,7 +152,7 @@ class SharedClients:
     def _made(self, config: Config) -> LookClients:
         made = None
         try:
-            made = LookClients(config)
+            made = LookClients(config, again=True)
         except CoopConsumerError as error:
             self._failure = monotonic(), error
             raise

@@ -81,8 +81,12 @@ class AdminCalls:
             self._former, self._admin = self._admin, self._new_admin()  # keeps pending answers
         return self._admin
 
-    def check_broker(self, timeout_s: float = _TIMEOUT_S) -> None:
-        """Ask for metadata until a broker answers. Warns after 2 s without an answer.
+    def check_broker(self, timeout_s: float = _TIMEOUT_S, *, warns: bool = True) -> None:
+        """Ask for metadata until a broker answers.
+
+        Args:
+            timeout_s: For how long.
+            warns: Whether to say so after 2 s without an answer.
 
         Raises:
             BrokerUnreachableError: If no broker answered in time.
@@ -109,7 +113,7 @@ class AdminCalls:
                 detail = _last_refusal(refusals) or error.args[0].str()
                 if left_s <= 0:
                     raise self._reason(error, where, detail) from error
-                if not told and deadline - time.monotonic() >= _PROBE_S:
+                if warns and not told and deadline - time.monotonic() >= _PROBE_S:
                     told = True
                     text = "%s: no answer yet (%s); trying for %g s"
                     extra = LogEvent.BROKER_SILENT.extra()

@@ -33,6 +33,9 @@ from offsets import Committed
 T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
+_SUCCESSOR_S = 5.0
+"""How long a client that takes the place of a failed one tries to reach a broker. Where brokers
+are, that takes a moment; where none is, somebody waits to hear it."""
 _DEAD = NO_GROUP.state
 _NO_ERROR = (0, kafka_errors.GroupIdNotFoundError.errno)
 _LOADING = (
@@ -64,7 +67,9 @@ class StayingDescriber:
         Raises:
             KafkaError: Of kafka-python.
         """
+        bootstrap_s = _TIMEOUT_S
         if self._open is not None:
+            bootstrap_s = _SUCCESSOR_S
             try:
                 return ask(self._open)
             except kafka_errors.AuthorizationError:
@@ -72,7 +77,7 @@ class StayingDescriber:
             except kafka_errors.KafkaError:
                 self.close()  # perhaps a connection was closed meanwhile: a new client
         try:
-            self._open = _Describer(**for_admin(self._config.membership()))
+            self._open = _new_describer(self._config, bootstrap_s)
             return ask(self._open)
         except BaseException:
             self.close()
@@ -208,6 +213,15 @@ class _Describer(KafkaAdminClient):  # type: ignore[misc] # kafka-python ships n
         return {group.group_id: group for group in response.groups}
 
 
+def _new_describer(config: Config, bootstrap_s: float = _TIMEOUT_S) -> _Describer:
+    settings = for_admin(config.membership())
+    settings |= {
+        "request_timeout_ms": int(_TIMEOUT_S * 1_000),
+        "bootstrap_timeout_ms": int(bootstrap_s * 1_000),
+    }
+    return _Describer(**settings)
+
+
 def _when_loaded(describer: KafkaAdminClient, group: str, ask: Callable[[], T]) -> T:
     """Repeat a question until the coordinator answers: a broker takes a moment after its start.
 
@@ -228,7 +242,7 @@ def _when_loaded(describer: KafkaAdminClient, group: str, ask: Callable[[], T]) 
 def _describing(config: Config) -> Iterator[_Describer]:
     """A client that describes groups, with our errors."""
     with _translated(config):
-        admin = _Describer(**for_admin(config.membership()))
+        admin = _new_describer(config)
         try:
             yield admin
         finally:

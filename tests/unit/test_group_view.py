@@ -22,8 +22,10 @@ class Describer:
     made: list[Describer]
     fails: list[Exception]
 
-    def __init__(self, **_: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.made.append(self)
+        self.bootstrap_ms: int = settings["bootstrap_timeout_ms"]
+        self.request_ms: int = settings["request_timeout_ms"]
         self.is_closed = False
 
     def describe_groups(self, groups: list[str]) -> dict[str, Any]:
@@ -85,6 +87,16 @@ def test_a_broker_that_is_away_is_told_and_no_client_is_left(clients: list[Descr
 
     assert all(it.is_closed for it in clients)
     assert staying.described().state == "Empty"
+
+
+def test_that_no_broker_answers_is_told_within_seconds(clients: list[Describer]) -> None:
+    """kafka-python tries for 30 s by itself: an exporter told of an outage after 40 s."""
+    staying = view(StayingDescriber(CONFIG))
+    staying.described()
+    Describer.fails.append(kafka_errors.KafkaConnectionError("away"))
+    staying.described()
+    assert [it.bootstrap_ms for it in clients] == [10_000, 5_000]
+    assert {it.request_ms for it in clients} == {10_000}
 
 
 def test_a_missing_right_is_told_and_the_client_is_as_good_as_before(

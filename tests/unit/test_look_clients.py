@@ -27,7 +27,8 @@ class Clients:
     fails: list[Exception]
     on_making: Callable[[], object]
 
-    def __init__(self, _: Config) -> None:
+    def __init__(self, _: Config, *, again: bool) -> None:
+        assert again, "an outage is to be told soon, and by whoever looks"
         Clients.on_making()
         if self.fails:
             raise self.fails.pop(0)

@@ -35,6 +35,15 @@ def test_while_a_broker_is_tried_a_line_tells_why_it_does_not_answer(
     ]
 
 
+def test_who_tells_himself_that_no_broker_answers_hears_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
+    with pytest.raises(BrokerUnreachableError, match="Connection refused"):
+        topics.check_broker(timeout_s=2.5, warns=False)
+    assert caplog.messages == []
+
+
 def test_a_broker_that_accepts_and_is_silent_is_unreachable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
