@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from assignors import TopicPartition
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
     from coop_consumer.executors import Executor
     from coop_consumer.member.ports import GroupMembership, Say
+
+_REPORT_S = 60.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -92,6 +95,7 @@ class Hands:
             self._commit_offsets,
             lambda asked, error: self.inbox.tell(events.OffsetsCommitted(asked.token, error)),
         )
+        self._unresolved_due_s = 0.0
         self._perform = self._performers()
         self.range_calls.start(self.committer)
 
@@ -127,7 +131,8 @@ class Hands:
         """Close all clients but the membership; wait for pending appends, up to the time-out.
 
         Args:
-            log_lost: The progress log is gone: pending appends are dropped.
+            log_lost: The progress log is gone, or nobody is there to hear: pending appends are
+                dropped.
         """
         self._fetcher.close()
         self._reader.close()
@@ -294,12 +299,23 @@ class Hands:
             if isinstance(answer, int):
                 self.inbox.tell(events.OffsetResolved(action.tp, answer))
             else:
-                told = f"{action.tp}: its {action.policy} offset cannot be asked: {answer}"
-                facts = Facts(tp=action.tp, error=answer)
-                self.say(logging.WARNING, LogEvent.OFFSETS_UNRESOLVED, told, **facts)
+                self._report_unresolved(action, answer)
                 self.inbox.tell(events.OffsetResolved(action.tp, -1))
 
         self.topics.resolve_later(action.tp, action.policy, told)
+
+    def _report_unresolved(self, action: actions.ResolveOffset, error: Exception) -> None:
+        """Say so once a minute: each partition is asked ten times a second while brokers fail."""
+        now_s = monotonic()
+        if now_s < self._unresolved_due_s:
+            return
+        self._unresolved_due_s = now_s + _REPORT_S
+        told = (
+            f"{action.tp}: its {action.policy} offset cannot be asked, perhaps like that of other "
+            f"partitions, and is asked again until it can: {error}"
+        )
+        facts = Facts(tp=action.tp, error=error)
+        self.say(logging.WARNING, LogEvent.OFFSETS_UNRESOLVED, told, **facts)
 
     def _fetch_failed(self, error: KafkaError, topic: str) -> None:
         where = fetched_from(error, topic, self.config.group_id)

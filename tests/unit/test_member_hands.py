@@ -145,6 +145,22 @@ def test_a_late_commit_is_reported_with_what_it_waits_for(table: Callable[..., T
     assert line.endswith("It waits for the step of commit 8.")
 
 
+def test_offsets_that_no_broker_tells_are_reported_once_a_minute(
+    table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an outage a member of many partitions wrote fifty lines a second of that."""
+    now_s = [1_000.0]
+    monkeypatch.setattr(room, "monotonic", lambda: now_s[0])
+    it = table()
+    monkeypatch.setattr(it.topics, "resolve_later", lambda *asked: asked[-1](AWAY), raising=False)
+    for after_s, lines in [(0, 1), (0, 1), (59, 1), (1, 2)]:
+        now_s[0] += after_s
+        it.hands.perform(actions.ResolveOffset(T0, "earliest"))
+        assert it.heard() == events.OffsetResolved(T0, -1)
+        assert len(it.said) == lines
+    assert it.said[0].startswith("orders-0: its earliest offset cannot be asked")
+
+
 def test_an_overdue_handler_is_reported_with_a_command_to_paste_and_its_stack(
     table: Callable[..., Table],
 ) -> None:
