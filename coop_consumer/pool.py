@@ -526,12 +526,29 @@ class WorkerPool:
             passed_on: It came to a parent process; see `EndSignals`.
         """
         is_second = self._signals.is_second(passed_on=passed_on) and self._closing
+        if is_second and self._runs is not None:
+            self._give_up_seat_in_outage()
         if is_second or self._runs is None:
             end_process(number, "second" if is_second else "before the start, a")
         if not self._closing:
             # A handler may interrupt a thread that holds a lock of ours: closing happens elsewhere.
             self._closing = True
             elsewhere(self.close)
+
+    def _give_up_seat_in_outage(self) -> None:
+        """Keep a parent from trying for seconds to leave for us while no broker answers."""
+        if self._seat is None or self.health().silent_s is None:
+            return
+        self._seat.left()
+        group = self.config.group_id
+        extra = LogEvent.MEMBER_NOT_LEFT.extra(group=group, member=self.name)
+        log.warning(
+            "group %s: member %s cannot leave, as no broker answers: its ranges wait until its "
+            "session ends",
+            group,
+            self.name,
+            extra=extra,
+        )
 
     def __enter__(self) -> Self:
         """Start."""

@@ -40,7 +40,9 @@ from coop_consumer.signals import TakenSignals
 
 log = logging.getLogger(__name__)
 
-_LEAVE_TIMEOUT_S = 15.0
+_LEAVE_TIMEOUTS_S = (15.0, 15.0, 5.0)
+"""How long a dead process's member may take to leave, by the signals to end that have come. Most
+of the second that it takes is the start of Python. After a third signal nobody waits."""
 _WORDS_MAX = 65_536
 _SOCKETS_MAX = 4
 ALLOCATOR = {"MALLOC_ARENA_MAX": "2"}
@@ -87,6 +89,8 @@ class Supervisor:
         self._process: subprocess.Popen[bytes] | None = None
         self._port = KeptPort()
         self._unread = b""
+        self._ends_asked = 0  # signals to end that have come
+        self._unheeded: list[int] = []  # signals that came while a member left
         self._sockets: list[int] = []  # that have come, and no word about them yet
         self._started_s = 0.0
         self._is_told = True  # the worker process tells probes how it is, or nobody does
@@ -133,6 +137,7 @@ class Supervisor:
         while True:
             for number in self._signals():
                 if number in _ENDS_BY:
+                    self._ends_asked += 1
                     return number
             left_s = until_s - monotonic()
             if left_s <= 0:
@@ -190,6 +195,7 @@ class Supervisor:
                 ears.remove(worker)
             for number in self._signals():
                 if number in _ENDS_BY:
+                    self._ends_asked += 1
                     self._restarts.told_to_end()
                 with contextlib.suppress(OSError):  # it has just ended
                     worker.sendall(bytes([number]))
@@ -235,13 +241,14 @@ class Supervisor:
 
     def _signals(self) -> list[int]:
         """The signals that have come from outside."""
+        before, self._unheeded = self._unheeded, []
         try:
             come = self._woken.recv(_WORDS_MAX)
         except BlockingIOError:
-            return []
+            return before
         if signal.SIGCHLD in come:
             reap_orphans(self._process.pid if self._process is not None else 0)
-        return [number for number in come if number != signal.SIGCHLD]
+        return [*before, *(number for number in come if number != signal.SIGCHLD)]
 
     def _leave(self, member: str) -> None:
         """Have a dead process's member leave, by a short-lived process that knows Kafka."""
@@ -266,17 +273,26 @@ class Supervisor:
             OSError: No process can be started.
         """
         ours, theirs = socket.socketpair()
-        until_s = monotonic() + _LEAVE_TIMEOUT_S
+        began_s, heard = monotonic(), []
         with ours, theirs:
-            leaving = _run_again(ParentsOrders(theirs.fileno(), leaves=member))
-            while leaving.poll() is None and (left_s := until_s - monotonic()) > 0:
+            leaving = self._process = _run_again(ParentsOrders(theirs.fileno(), leaves=member))
+            while leaving.poll() is None and (left_s := began_s + self._leave_s - monotonic()) > 0:
                 self._tell_health()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    leaving.wait(min(left_s, EVERY_S))
+                select.select([self._woken], [], [], min(left_s, EVERY_S))
+                come = self._signals()
+                self._ends_asked += sum(number in _ENDS_BY for number in come)
+                heard += come
+            self._unheeded, self._process = heard, None
             if leaving.returncode is None:
                 leaving.kill()
                 leaving.wait()
             return leaving.returncode == 0
+
+    @property
+    def _leave_s(self) -> float:
+        """How long a member may take to leave, as of now."""
+        asked = self._ends_asked
+        return _LEAVE_TIMEOUTS_S[asked] if asked < len(_LEAVE_TIMEOUTS_S) else 0.0
 
 
 def reap_orphans(own: int = 0) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from coop_consumer import CooperativeConsumer, Record, TopicPartition, Worker, WorkerPool
+from coop_consumer import CooperativeConsumer, Record, TopicPartition, Worker, WorkerPool, pool
 from coop_consumer.config import Config, checked_topics
 from coop_consumer.errors import BrokerUnreachableError, ConfigError, MisuseError
+from coop_consumer.ops.health import Health, HealthPhase
 from coop_consumer.worker import checked_worker
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "billing"}
@@ -234,3 +236,37 @@ def test_a_topic_that_is_its_own_dead_letter_topic_is_not_consumed() -> None:
         CooperativeConsumer(circle).assign({TopicPartition("failed", 0): []})
     Config.from_dict(circle).refuse_circles(["orders"])
     Config.from_dict({**circle, "on.failure": "park"}).refuse_circles(["failed"])
+
+
+class Seat:
+    """Notes whether it was given up."""
+
+    is_left = False
+
+    def take(self) -> str:
+        return ""
+
+    def joined(self, member: str) -> None: ...
+
+    def left(self) -> None:
+        self.is_left = True
+
+
+@pytest.mark.parametrize("silent_s", [None, 3.0])
+def test_a_second_signal_gives_up_the_seat_if_nobody_can_leave_for_it(
+    silent_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parent that knows of a seat tries for seconds to leave for it."""
+    ends: list[tuple[int, str]] = []
+    monkeypatch.setattr(pool, "end_process", lambda *how: ends.append(how))
+    monkeypatch.setattr(WorkerPool, "close", lambda _: None)
+    health = Health("billing", "b-1", HealthPhase.RUNNING, silent_s=silent_s)
+    monkeypatch.setattr(WorkerPool, "health", lambda _: health)
+    seat = Seat()
+    at_work = WorkerPool(Fine(), NOWHERE, ["orders"], seat=seat)
+    monkeypatch.setattr(at_work, "_runs", object())
+    at_work.signalled(signal.SIGTERM)
+    assert (ends, seat.is_left) == ([], False)
+    at_work.signalled(signal.SIGTERM)
+    assert ends == [(signal.SIGTERM, "second")]
+    assert seat.is_left == (silent_s is not None)

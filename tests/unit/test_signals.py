@@ -202,6 +202,29 @@ def test_lines_of_the_parent_name_the_group_and_the_member_of_its_worker_process
     assert (run.stdout.splitlines(), run.stderr) == ([f"{it} a b b-1" for it in events], "")
 
 
+LEAVES_IN_VAIN = """
+import os, signal, subprocess
+from coop_consumer.cli import supervisor
+supervisor._run_again = lambda orders: subprocess.Popen(["sleep", "600"])
+supervisor._LEAVE_TIMEOUTS_S = (600.0, 600.0, 0.0)
+with supervisor.Supervisor() as parent:
+    parent._ends_asked = 1
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(parent._has_left("b-1-id"), parent._signals())
+    print(parent._has_left("b-1-id"), parent._leave_s)
+    parent._ends_asked = 3
+    print(parent._leave_s)
+"""
+
+
+def test_after_a_second_signal_the_parent_does_not_wait_for_brokers_that_are_away() -> None:
+    """It tried for 15 s to leave for the worker process. What it reads meanwhile is heeded."""
+    command = [sys.executable, "-c", LEAVES_IN_VAIN]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    lines = [f"False [{signal.SIGTERM.value}]", "False 0.0", "0.0"]
+    assert (run.stdout.splitlines(), run.stderr) == (lines, "")
+
+
 HAS_IGNORED = """
 import signal
 from coop_consumer.cli.supervisor import Supervisor
