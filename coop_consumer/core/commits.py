@@ -147,6 +147,11 @@ class Commits:
         since_ms = self._uncommitted_since_ms or self._state.now_ms
         return max(self._state.now_ms - min([since_ms, *sent]), 0)
 
+    def holds_results(self) -> bool:
+        """Whether anything is finished that the log is not known to have."""
+        sent = (it.finished for commit in self.under_way.values() for it in commit.records)
+        return any(sent) or self._has_finished()
+
     def _has_finished(self) -> bool:
         """Whether anything is finished that no commit has taken along."""
         return any(tenure.finished for tenure in tenures_of(self._state.partitions.values()))

@@ -319,6 +319,12 @@ class Close:
     """Finish what runs, commit, leave."""
 
 
+class BrokersAway(NamedTuple):
+    """No broker has answered for some seconds; or, `is_away` false, one answers again."""
+
+    is_away: bool
+
+
 class Withdraw(NamedTuple):
     """Let go of what a plain member may get in the next generation. Answer: None, when done."""
 
@@ -412,5 +418,6 @@ Event = (
     | Fatal
     | DeadLettered
     | Tick
+    | BrokersAway
     | Close
 )

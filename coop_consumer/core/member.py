@@ -144,7 +144,7 @@ class MemberCore:
         self.clearing = Clearing(state, self.outbox, self.reading)
         self.starts = TopicStarts(state, self.outbox, self.reading)
         self.withdrawal = Withdrawal(state, self.reading, self.endings, self.commits, self.mirror)
-        self.closing = Closing(state, self.withdrawal)
+        self.closing = Closing(state, self.withdrawal, self.commits)
         self.lead = Lead(
             state,
             self.outbox,
@@ -334,8 +334,10 @@ class MemberCore:
                 self._handle_figures(event)
 
     def _handle_figures(self, event: events.Event) -> None:
-        """Count what only the shell can measure."""
+        """Take in what only the shell can measure."""
         match event:
+            case events.BrokersAway():
+                self.closing.brokers_away(is_away=event.is_away)
             case events.Flushed():
                 self.state.tally.flush.observe(event.seconds)
             case events.ClientFigures():

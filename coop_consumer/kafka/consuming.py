@@ -59,7 +59,8 @@ class Consuming(ABC):
 
     def abandon(self) -> None:
         """Tell the thread to end and close the Consumer, without waiting: it may hang."""
-        self._commands.put(lambda: setattr(self, "_closing", True))
+        self._closing = True  # at once: commands before this one may each wait for brokers
+        self._commands.put(lambda: None)
 
     def close(self) -> None:
         """End the thread and close the Consumer; abandon it if it hangs."""

@@ -275,9 +275,9 @@ class ProgressReader(Consuming):
         return any(reading.assigned for reading in self._readings.values()) or bool(self._retry)
 
     def _run_commands(self) -> None:
-        while True:
+        while not self._closing:
             try:
-                command = self._commands.get(block=not self._reading and not self._closing)
+                command = self._commands.get(block=not self._reading)
             except Empty:
                 break
             command()
@@ -285,6 +285,8 @@ class ProgressReader(Consuming):
         due = [retry for retry in self._retry if retry[0] <= now_s]
         self._retry = [retry for retry in self._retry if retry[0] > now_s]
         for _, log_partition, number in due:
+            if self._closing:
+                return
             self._ask(log_partition, number)
 
     def _ask(self, log_partition: int, number: int) -> None:
@@ -299,7 +301,8 @@ class ProgressReader(Consuming):
             is_long = now_s - reading.unanswered_since_s >= _TOLD_AFTER_S
             if not self._is_refused(error.args[0]) and is_long:
                 self._report_no_end(log_partition, reading, error.args[0])
-            self._replace_asker_if_cut_off()
+            if not self._closing:
+                self._replace_asker_if_cut_off()
             self._retry.append((now_s + _ASK_AGAIN_S, log_partition, number))
             return
         reading.unanswered_since_s = None

@@ -152,6 +152,7 @@ class MemberRun:
         )
         self._breath = self.identity.breath
         self._memory_due_s = 0.0
+        self._is_away = False  # as the core knows it
         self.now_ms = unix_clock()
         self._executor: Executor | None = None
         self._caught_up: CaughtUp | None = None
@@ -468,6 +469,9 @@ class MemberRun:
         now_s, (answered_s, joining) = time.monotonic(), self._membership.answered()
         self._side.step(self.now_ms())
         self._outage.step(now_s, answered_s, joining=joining)
+        if (is_away := self._outage.since_s is not None) != self._is_away:
+            self._is_away = is_away
+            self.inbox.tell(events.BrokersAway(is_away))
         self.pulse.silent_since_s = self._outage.since_s
         self.pulse.step(now_s, core.condition)
         if now_s >= self._memory_due_s:
@@ -534,7 +538,8 @@ class MemberRun:
             self._executor.pause(True)
         self._group_side.end()
         self._membership.leave()
-        self._hands.close(log_lost=self._core.closing.log_lost)
+        closing = self._core.closing
+        self._hands.close(log_lost=closing.log_lost or closing.unheard)
         try:
             if error is None or isinstance(error, CoopConsumerError):
                 self.ended.set_result(error)

@@ -57,6 +57,82 @@ def test_brokers_that_do_not_take_the_last_commit_are_told_of() -> None:
     assert member.told(actions.Leave)
 
 
+SESSION_MS = 10_000
+
+
+def idle_member(**settings: int) -> TableMember:
+    """A member that has done all there is, and the log has it."""
+    member = TableMember(session_timeout_ms=SESSION_MS, **settings)
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.finish_all()
+    member.after(1_000)
+    member.kept_back = set(TO_LOG)
+    return member
+
+
+@pytest.mark.parametrize("is_closing", [False, True])
+def test_who_has_nothing_to_commit_leaves_brokers_that_are_away_when_its_session_is_over(
+    is_closing: bool,
+) -> None:
+    """It waited for as long as they were away, to say no more than that its ranges are free."""
+    member = idle_member(shutdown_timeout_ms=30_000)
+    told = [events.BrokersAway(True), events.Close()]
+    if is_closing:  # or they go away meanwhile
+        told.reverse()
+    for event in told:
+        member.tell(event)
+    [line] = told_by(member.told(actions.LogLine))
+    assert line.startswith("about to leave, still waiting for brokers, which are away, for 10 s")
+    assert not member.told(actions.Leave)
+    member.after(SESSION_MS)
+    assert member.told(actions.Leave) == [actions.Leave(None)]
+    assert member.core.closing.unheard
+
+
+def test_it_leaves_at_once_if_they_have_been_away_for_a_session() -> None:
+    member = idle_member(shutdown_timeout_ms=30_000)
+    member.tell(events.BrokersAway(True))
+    member.after(SESSION_MS)
+    member.tell(events.Close())
+    assert member.told(actions.Leave)
+
+
+def test_the_shutdown_timeout_bounds_that_wait() -> None:
+    member = idle_member(shutdown_timeout_ms=3_000)
+    for event in (events.BrokersAway(True), events.Close()):
+        member.tell(event)
+    member.after(2_000)
+    assert not member.told(actions.Leave)
+    member.after(1_000)
+    assert member.told(actions.Leave)
+
+
+def test_brokers_that_come_back_are_told_all() -> None:
+    member = idle_member(shutdown_timeout_ms=3_000)
+    for event in (events.BrokersAway(True), events.Close(), events.BrokersAway(False)):
+        member.tell(event)
+    member.after(60_000)
+    assert not member.told(actions.Leave)
+    member.let_go()
+    assert member.told(actions.Leave)
+    assert not member.core.closing.unheard
+
+
+def test_who_has_something_to_commit_waits_for_brokers_and_says_so_at_once() -> None:
+    member = closing_member()
+    member.kept_back = set(TO_LOG)
+    member.tell(events.BrokersAway(True))
+    [line] = told_by(member.told(actions.LogLine))
+    assert "1 running record" in line
+    member.finish(0)
+    [line, *_] = told_by(member.after(60_000))
+    assert line == "about to leave, still waiting for the brokers to take what is done"
+    assert not member.told(actions.Leave)
+    member.let_go()
+    assert member.told(actions.Leave)
+
+
 def test_of_two_that_leave_at_once_neither_puts_the_committed_offset_back_for_good() -> None:
     """The one has read the log before the other told its last, and commits after it has."""
     slow = TableMember()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from queue import SimpleQueue
 from typing import Any
 
@@ -64,3 +65,34 @@ def test_a_partition_without_a_leader_is_told_only_if_that_lasts(
     told = f"topic log, partition 7: no broker has told its end yet ({why}). The"
     assert (told in caplog.text) is is_told
     assert all(it.event == "progress_log.read_failed" for it in caplog.records)  # type: ignore[attr-defined]
+
+
+def test_a_reader_that_is_closed_asks_no_more_of_brokers_that_are_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who leaves asks for all partitions at once: each question takes seconds in an outage."""
+    asked: SimpleQueue[int] = SimpleQueue()
+    goes_on = threading.Event()
+
+    class Away:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def get_watermark_offsets(self, place: Any, *_: object) -> tuple[int, int]:
+            asked.put(place.partition)
+            assert goes_on.wait(10)
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(consuming, "Consumer", Away)
+    monkeypatch.setattr(progress_log, "successor", lambda *_: None)
+    reader = ProgressReader({}, "log", lambda _: None, lambda _: None, name="reader")
+    for number in range(60):
+        reader.read(number, 1)
+    assert asked.get(timeout=10) == 0
+    reader.abandon()
+    goes_on.set()
+    reader.close()
+    assert asked.empty()

@@ -55,7 +55,8 @@ class TimingSettings:
     shutdown_timeout_ms: int = setting(
         30_000,
         "How long a member that closes waits for running handlers and for its brokers before "
-        "it reports what it waits for. It keeps waiting: nothing is abandoned in silence.",
+        "it reports what it waits for. It keeps waiting: nothing is abandoned in silence. It "
+        "leaves brokers that are away if all that it did is in the log.",
         "0 reports it at once",
         low=0,
     )

@@ -48,8 +48,9 @@ _POLL_MS = 200
 _BEAT_S = 1.0
 """How often the IO thread notes that it takes steps."""
 
-_FAILED_LEAVE_MS = 2_000
-"""How long a member that ends by a failure waits for the answer to its LeaveGroup."""
+_SHORT_LEAVE_MS = 2_000
+"""How long a member waits for the answer to its LeaveGroup if it ends by a failure, or if no broker
+has answered for so long that the group does not count on it any more."""
 
 _CLIENT_LOGS = (
     "kafka.cluster",
@@ -374,14 +375,15 @@ class Membership:
 
     def _end(self, failure: CoopConsumerError | None) -> None:
         """Leave the group and close the client; no callback comes after it."""
+        is_counted_on = self.alive(monotonic() * 1_000)
         coordinator = self._requests.end()
         try:
             if coordinator is not None:
                 if failure is not None:
                     self._client._net.run(coordinator.lose, str(failure))
                 coordinator.snapshot = None
-                timeout_ms = self._leave_timeout_ms or _FAILED_LEAVE_MS
-                coordinator.close(autocommit=False, timeout_ms=timeout_ms)
+                timeout_ms = self._leave_timeout_ms if is_counted_on else 0
+                coordinator.close(autocommit=False, timeout_ms=timeout_ms or _SHORT_LEAVE_MS)
         except Exception as error:
             extra = LogEvent.MEMBER_NOT_LEFT.extra(group=self._group, error=error)
             told = "group %s: could not leave; the session will expire"
