@@ -186,8 +186,9 @@ class UnexpectedAnswerError(RetriableError):
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the broker answered {self.detail!r}. A member asks again, "
-            "and nothing is lost by waiting. If it stays, look into the broker's log at this time."
+            f"{self.where}: the broker answered {self.detail!r}. Nothing is lost by that: a member "
+            "asks again by itself, and a command may be repeated. If it stays, look into the "
+            "broker's log at this time."
         )
 
 

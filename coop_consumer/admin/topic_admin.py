@@ -6,6 +6,7 @@ it asks the brokers, and reads no record.
 
 from __future__ import annotations
 
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,13 @@ from confluent_kafka.admin._config import ConfigEntry, ConfigResource, ConfigSou
 from confluent_kafka.admin._resource import ResourceType
 
 from assignors import TopicPartition
-from coop_consumer.errors import AuthorizationError, CoopConsumerError, TopicMissingError
+from coop_consumer.errors import (
+    AuthorizationError,
+    CoopConsumerError,
+    TopicMissingError,
+    UnexpectedAnswerError,
+)
+from coop_consumer.kafka.patience import LEADERLESS_S
 from coop_consumer.kafka.topics import EARLIEST, LATEST, TopicFacts, Topics
 from coop_consumer.kafka.translate import translated
 from coop_consumer.plain_text import counted
@@ -85,7 +92,7 @@ class TopicAdmin(Topics):
     def make(
         self, name: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> tuple[bool, TopicFacts]:
-        """Make a topic; whether it is new, and its facts once brokers know it.
+        """Make a topic; whether it is new, and its facts once brokers serve all of it.
 
         One that is there already, as it was to be, is no error. Only what is named is compared.
 
@@ -97,6 +104,7 @@ class TopicAdmin(Topics):
 
         Raises:
             TopicDiffersError: It is there, and differs.
+            UnexpectedAnswerError: It is made, and has a partition that nobody leads for a minute.
             TopicRefusedError, AuthorizationError, BrokerUnreachableError: As they say.
         """
         there = self.find(name)
@@ -106,7 +114,26 @@ class TopicAdmin(Topics):
         refused = self.create(name, partitions, replication, settings)
         if refused is not None:
             raise _refusal(name, refused, self._config.user)
-        return True, self.once_made(name)
+        return True, self._once_served(name, partitions)
+
+    def _once_served(self, name: str, partitions: int) -> TopicFacts:
+        """A topic just made, once each partition has a leader that knows itself to be it.
+
+        Brokers know of a topic at once, and begin to lead one partition after the other: 2,000 of
+        them take seconds.
+        """
+        facts = self.once_made(name, partitions)
+        places = [TopicPartition(name, number) for number in range(facts.partitions)]
+        until_s = time.monotonic() + LEADERLESS_S
+        while True:
+            try:
+                self.offsets(places, EARLIEST)
+            except UnexpectedAnswerError as error:
+                if time.monotonic() >= until_s:
+                    error.add_note(f"Topic {name} is made. It can be used once that has passed.")
+                    raise
+            else:
+                return facts
 
     def _refuse_other(
         self,

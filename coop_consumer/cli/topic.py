@@ -58,7 +58,7 @@ def create(
     replication: int | None,
     settings: tuple[str, ...],
 ) -> None:
-    """Create topics, and wait until the brokers know them.
+    """Create topics, and wait until brokers serve all their partitions.
 
     A topic that exists as it is to be is left alone. If it differs from what is named here, nothing
     is changed, and the exit code is 7.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from assignors import TopicPartition
+from coop_consumer.admin import topic_admin
+from coop_consumer.admin.topic_admin import TopicAdmin
 from coop_consumer.config import Config
-from coop_consumer.errors import BrokerUnreachableError, ConfigError
+from coop_consumer.errors import BrokerUnreachableError, ConfigError, UnexpectedAnswerError
 from coop_consumer.kafka.own_topics import progress_topic
-from coop_consumer.kafka.topics import EARLIEST, Topics
+from coop_consumer.kafka.topics import EARLIEST, TopicFacts, Topics
 
 
 def test_an_unreachable_broker_is_one_error_and_no_flood_on_stderr(
@@ -90,3 +93,35 @@ def test_a_name_that_no_client_can_send_is_refused_before_anything_is_asked(name
     topics = Topics(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
     with pytest.raises(ConfigError, match="is no topic's name"):
         topics.describe(["orders", name])
+
+
+@pytest.mark.parametrize("refusals", [0, 3, 100])
+def test_a_topic_is_made_once_each_of_its_partitions_is_led(
+    refusals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wide one was told as made, and the next command failed: nobody led all of it."""
+    now_s, asked = [0.0], []
+    facts = TopicFacts(b"1" * 16, 2)
+
+    def offsets(_: Topics, places: list[TopicPartition], __: object) -> dict[TopicPartition, int]:
+        now_s[0] += 1
+        asked.append(places)
+        if len(asked) <= refusals:
+            raise UnexpectedAnswerError("topic wide", "Broker: Not leader for partition")
+        return dict.fromkeys(places, 0)
+
+    monkeypatch.setattr(topic_admin, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    for name, answer in {"find": None, "create": None, "once_made": facts}.items():
+        monkeypatch.setattr(TopicAdmin, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(TopicAdmin, "offsets", offsets)
+    topics = TopicAdmin(Config.from_dict({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}))
+    if refusals < 60:
+        assert topics.make("wide", 2, 1, {}) == (True, facts)
+        assert len(asked) == refusals + 1
+    else:
+        with pytest.raises(UnexpectedAnswerError, match="Not leader") as caught:
+            topics.make("wide", 2, 1, {})
+        assert caught.value.__notes__ == [
+            "Topic wide is made. It can be used once that has passed."
+        ]
+    assert all(places == [TopicPartition("wide", number) for number in (0, 1)] for places in asked)
