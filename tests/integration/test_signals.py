@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from time import monotonic
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from coop_consumer import CooperativeConsumer
+from coop_consumer.broker import EmbeddedBroker
 from tests.support.brokers import MakeBroker
 from tests.support.command import Command
 from tests.support.job import Job
+from tests.support.stock import eventually
 from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.integration
@@ -167,6 +170,54 @@ def test_a_member_that_may_open_no_more_files_ends_though_its_brokers_are_away(
     run.wait_for("still waiting")
     run.process.send_signal(signal.SIGTERM)
     assert run.end() == 128 + signal.SIGTERM
+
+
+# ---- while brokers are away --------------------------------------------------------------------
+
+
+@pytest.fixture
+def away(fresh_broker: MakeBroker) -> tuple[Job, EmbeddedBroker]:
+    """A job on a broker that a test may kill."""
+    broker = fresh_broker()
+    client = broker.client_config()
+    create_topic(AdminClient(client), "orders")
+    return Job(client, AdminClient(client), "billing", "orders", 1, NOW), broker
+
+
+def test_a_member_whose_work_is_in_the_log_leaves_though_brokers_are_away(
+    away: tuple[Job, EmbeddedBroker], started: Start
+) -> None:
+    """It waited for them, only to say that its ranges are free."""
+    orders, broker = away
+    orders.produce(["a"])
+    run = started(orders)
+    run.wait_for("begin 0")
+    run.go_on()
+    eventually(lambda: orders.committed().get(0, (0,))[0] == 1)
+    broker.kill()
+    run.wait_for("no broker answers since")
+    run.process.terminate()
+    run.wait_for("has left")
+    assert run.end() == 0
+
+
+def test_a_second_signal_ends_it_at_once_while_brokers_are_away(
+    away: tuple[Job, EmbeddedBroker], started: Start
+) -> None:
+    """The parent tried for 15 s to have its member leave."""
+    orders, broker = away
+    orders.produce(["a"])
+    run = started(orders)
+    run.wait_for("begin 0")
+    broker.kill()
+    run.wait_for("no broker answers since")
+    run.process.terminate()
+    run.wait_for("still waiting for 1 running record")
+    asked_s = monotonic()
+    run.process.terminate()
+    run.wait_for("cannot leave, as no broker answers")
+    assert run.end() == 128 + signal.SIGTERM
+    assert monotonic() - asked_s < 5
 
 
 def test_a_consumer_may_be_closed_in_a_handler_of_a_signal_whatever_that_interrupts(

@@ -88,7 +88,9 @@ class GroupRequests:
             error = self.translated(fenced, HAS_LEFT)
             coordinator.fail(error, TAKEN_OVER)
         except Exception as failure:  # noqa: BLE001 - it is the request's answer
-            error = self.translated(failure, _NOT_STORED)
+            is_closed = self.coordinator is not coordinator  # any error may come of that
+            if not is_closed or isinstance(failure, kafka_errors.KafkaError):
+                error = self.translated(failure, _NOT_STORED)
         finally:
             try:
                 answer(result, error)
