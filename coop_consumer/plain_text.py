@@ -11,7 +11,7 @@ from typing import Any
 
 CUT = "..."
 """Stands for what was cut off; any terminal shows it."""
-_BESIDE = " ,;:.!?([{-"
+_BESIDE = " ,;:.!?-"
 """What would look odd before that."""
 
 

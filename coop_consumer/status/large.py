@@ -21,7 +21,7 @@ ALIKE_SHOWN = 3
 _VARIES = re.compile(r"\S*\d\S*")
 
 
-class Trouble(IntEnum):
+class PartitionTrouble(IntEnum):
     """How much a partition needs somebody who looks; the least number comes first."""
 
     FAILED = 0
@@ -29,12 +29,16 @@ class Trouble(IntEnum):
     NONE = 2
 
 
-def trouble_of(partition: PartitionStatus) -> Trouble:
+def trouble_of(partition: PartitionStatus) -> PartitionTrouble:
     """Whether records fail or hang; or else whether something waits, or is lost."""
     if partition.failed or (partition.holder is not None and partition.holder.is_overdue):
-        return Trouble.FAILED
+        return PartitionTrouble.FAILED
     waits = partition.handovers or partition.walled or partition.is_forgotten
-    return Trouble.WAITING if waits or partition.meaning is Meaning.LOST else Trouble.NONE
+    return (
+        PartitionTrouble.WAITING
+        if waits or partition.meaning is Meaning.LOST
+        else PartitionTrouble.NONE
+    )
 
 
 def some_of(
@@ -55,7 +59,7 @@ def left_out(partitions: Sequence[PartitionStatus], shown: Sequence[PartitionSta
 
 
 def _troubled(partitions: Iterable[PartitionStatus]) -> int:
-    return sum(trouble_of(it) is not Trouble.NONE for it in partitions)
+    return sum(trouble_of(it) is not PartitionTrouble.NONE for it in partitions)
 
 
 def folded(warnings: Iterable[str]) -> list[str]:

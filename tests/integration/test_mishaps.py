@@ -87,13 +87,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_a_handler_that_hangs_is_named_with_its_line(job: Callable[..., Job], start: Start) -> None:
     orders = job()
     orders.produce(["a"])
-    run = start(orders, "Hangs", max_processing_ms=1_000)
+    run = start(orders, "Hangs", max_processing_ms=1_000, shutdown_timeout_ms=100)
     run.wait_for("Set time-outs for its calls, or raise max.processing.ms")
     assert f"{orders.topic}-0 offset 0 (key b'a'): its handler has run for" in run.printed
     assert "threading.Event().wait()" in run.printed
     assert f"`{command_of(orders, 'status')}` shows how the record stands" in run.printed
     [ran_ms] = re.findall(r"its handler has run for (\d+) ms", run.printed)
     assert int(ran_ms) <= 5 * 1_000, "max.processing.ms is 1,000"
+    run.press_ctrl_c()
+    run.wait_for("about to leave, still waiting for 1 running record, not abandoning them")
+    run.press_ctrl_c()
+    assert run.end() == 128 + signal.SIGINT, run.printed
 
 
 def test_a_dependency_that_is_away_holds_records_back_and_parks_none(
@@ -119,6 +123,7 @@ def test_a_record_that_is_given_up_is_told_with_the_commands_that_help(
     for action in ("retry", "skip"):
         assert f"`{command_of(orders, action, f'{orders.topic}-0', 0)}`" in run.printed
     assert "failed 1 time, last with" in run.printed
+    run.interrupt()
 
 
 def test_a_process_that_is_killed_is_replaced(job: Callable[..., Job], start: Start) -> None:

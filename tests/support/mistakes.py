@@ -1,8 +1,8 @@
 """Mistakes of newcomers, each with its message, its exit code, and the way on: a table.
 
 A message names what is wrong and where, and what to type. A row has a command line as it is typed,
-how it must end, and what must stand in the message. Its kind says how soon the message must come.
-A new mistake is a new row.
+how it must end, and what must stand in the message. Its kind says how soon the message must come:
+beyond the time in which a command starts, which is measured. A new mistake is a new row.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from coop_consumer.errors import ExitCode
 
 NOWHERE = "127.0.0.1:1"
-STEP_S = 15.0
-"""The time for one step of a command. On a busy machine its start alone may take 5 s."""
+SLOWER = 3
+"""A busy machine takes so many times what a free one takes."""
+WORDS_S, ASKS_S, SILENCE_S = 0.5, 1.5, 7.0
+"""What it takes, at most, to find a mistake in words, settings and files; to be told by a broker;
+and to give up one that does not answer, or a name, which a resolver may look for during 5 s.
+"""
 BILLING = """
 from coop_consumer import Worker
 
@@ -69,14 +73,11 @@ class Mistake:
         return self.words.startswith("run ")
 
     @property
-    def within_s(self) -> float:
-        """How soon the command must have ended, from its start.
-
-        A command has one step to find what is wrong with its words, settings and files. It has
-        another one if it is a process of its own, which starts a second one. It has another one if
-        it asks a broker: it then waits 10 s at most for one that does not answer.
-        """
-        return STEP_S * (1 + self.is_process + self.asks)
+    def takes_s(self) -> float:
+        """What its message takes at most on a machine that does nothing else, without any start."""
+        if self.code is ExitCode.UNAVAILABLE:
+            return SILENCE_S
+        return ASKS_S if self.asks else WORDS_S
 
 
 USAGE, MISSING, CONFLICT = ExitCode.USAGE, ExitCode.MISSING, ExitCode.CONFLICT
@@ -91,10 +92,27 @@ MISTAKES = [
         "a typo in an option", "topic create orders --partition 3", USAGE,
         ("--partition", "--partitions"),
     ),
-    Mistake("no group named", "status", USAGE, ("Missing argument 'GROUP'", "Usage:")),
-    Mistake("no topic named", "read", USAGE, ("Missing argument 'TOPIC'",)),
-    Mistake("a number that is none", RUN + " --workers many", USAGE, ("--workers", "'many'")),
-    Mistake("no worker at all", RUN + " --workers 0", USAGE, ("--workers", "0")),
+    Mistake("no group named", "status", USAGE, (
+        "Missing argument 'GROUP'", "coop-consumer status billing\n",
+    )),
+    Mistake("no topic named", "read", USAGE, (
+        "Missing argument 'TOPIC'", "coop-consumer read orders\n",
+    )),
+    Mistake("no place named", "reset {group}", USAGE, (
+        "Missing option '--to'", "coop-consumer reset billing --to earliest\n",
+    )),
+    Mistake("a number that is none", RUN + " --workers many", USAGE, (
+        "'--workers'", "many is no whole number of 1 or more", "as in --workers 64\n",
+    )),
+    Mistake("no worker at all", RUN + " --workers 0", USAGE, (
+        "'--workers'", "0 is no whole number of 1 or more", "as in --workers 64\n",
+    )),
+    Mistake("a setting that is no number", RUN + " --config workers=many", USAGE, (
+        "workers=many is not a whole number", "Choose 1 to 100000", "(--config workers)",
+    )),
+    Mistake("a port that is none", "broker start --port 70000", USAGE, (
+        "'--port'", "70000 is no whole number from 1 to 65535", "as in --port 9092\n",
+    )),
     Mistake(
         "workers beyond what a machine has", RUN + " --workers 100000000", ExitCode.THREADS,
         ("100,000,000 of ", "that this machine has", "run fewer workers"),

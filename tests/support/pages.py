@@ -147,9 +147,13 @@ class Background:
             self._news.wait_for(lambda: text in self.printed or self._has_ended, BLOCK_S)
             assert text in self.printed, f"{text!r} was not printed:\n{self.printed}"
 
+    def press_ctrl_c(self) -> None:
+        """All its processes get it, as in a terminal."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
     def interrupt(self) -> None:
         """Press Ctrl-C; it must end well."""
-        os.killpg(self._process.pid, signal.SIGINT)
+        self.press_ctrl_c()
         code = self.end()
         assert code == 0, f"exit code {code} after Ctrl-C:\n{self.printed}"
 
