@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from coop_consumer.errors import ExitCode
 
 NOWHERE = "127.0.0.1:1"
-SLOWER = 3
-"""A busy machine takes so many times what a free one takes."""
+SLOWER = 8
+"""A busy machine takes so many times what a free one takes: others of the suite run beside this."""
 WORDS_S, ASKS_S, SILENCE_S = 0.5, 1.5, 7.0
 """What it takes, at most, to find a mistake in words, settings and files; to be told by a broker;
-and to give up one that does not answer, or a name, which a resolver may look for during 5 s.
+and how long one that does not answer is waited for, or a name: a resolver may look 5 s for it.
 """
 BILLING = """
 from coop_consumer import Worker
@@ -73,11 +73,10 @@ class Mistake:
         return self.words.startswith("run ")
 
     @property
-    def takes_s(self) -> float:
-        """What its message takes at most on a machine that does nothing else, without any start."""
-        if self.code is ExitCode.UNAVAILABLE:
-            return SILENCE_S
-        return ASKS_S if self.asks else WORDS_S
+    def within_s(self) -> float:
+        """How soon its message must come, without the start of a process."""
+        waits_s = SILENCE_S if self.code is ExitCode.UNAVAILABLE else 0.0
+        return waits_s + SLOWER * (ASKS_S if self.asks else WORDS_S)
 
 
 USAGE, MISSING, CONFLICT = ExitCode.USAGE, ExitCode.MISSING, ExitCode.CONFLICT
