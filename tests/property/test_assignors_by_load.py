@@ -327,14 +327,21 @@ def test_of_what_is_known_the_first_plan_gives_nobody_more_than_1_1_of_the_bound
     assert max(carried[it.id] / it.capacity for it in members) <= 1.1 * bound
 
 
-@settings(max_examples=300)
-@given(reports_of_a_group())
-def test_of_what_is_known_a_plan_moves_heavy_hashes_and_what_balance_needs_then(group):
-    """A heavy hash that moves makes room. So the rest is judged as if it had moved already."""
+def known_of(group):
+    """The load as a plan knows it, the plans before and after, and what each member is due."""
     members, partitions = group
     known = Known(partitions, members)
     before, plan = replanned(members, partitions)
     assume(plan != before)
+    due = known.total / sum(it.capacity for it in members)
+    return known, before, plan, {it.id: due * it.capacity for it in members}
+
+
+@settings(max_examples=300)
+@given(reports_of_a_group())
+def test_of_what_is_known_a_plan_moves_heavy_hashes_and_what_balance_needs_then(group):
+    """A heavy hash that moves makes room. So the rest is judged as if it had moved already."""
+    known, before, plan, dues = known_of(group)
     had = {None: known.total - sum(known.carried(before).values())} | known.carried(before)
     heavy = 0
     for place, load in known.heavy.items():
@@ -343,12 +350,11 @@ def test_of_what_is_known_a_plan_moves_heavy_hashes_and_what_balance_needs_then(
             heavy += load
             had[giver] -= load
             had[taker] += load
-    due = known.total / sum(it.capacity for it in members)
-    needed = had[None] + sum(max(0, had[it.id] - due * it.capacity) for it in members)
+    needed = had[None] + sum(max(0, had[id_] - due) for id_, due in dues.items())
     # A border that falls on a hash, and what is not worth a range. Ranges that have multiplied are
     # made fewer: 5 % for that, and as much is given back.
     ranges = sum(len(of_tp) for own in before.values() for of_tp in own.values())
-    aside = 0.11 if ranges > 4 * len(members) else 0.01
+    aside = 0.11 if ranges > 4 * len(dues) else 0.01
     assert known.moved(before, plan) <= heavy + needed + aside * known.total
 
 
@@ -356,12 +362,7 @@ def test_of_what_is_known_a_plan_moves_heavy_hashes_and_what_balance_needs_then(
 @given(reports_of_a_group())
 def test_a_heavy_hash_stays_with_its_holder_if_that_fits_else_it_goes_where_most_room_is(group):
     """The largest comes first. Heavy is what is more than a fifth of the least due."""
-    members, partitions = group
-    known = Known(partitions, members)
-    before, plan = replanned(members, partitions)
-    assume(plan != before)
-    due = known.total / sum(it.capacity for it in members)
-    dues = {it.id: due * it.capacity for it in members}
+    known, before, plan, dues = known_of(group)
     room, has_one = dict(dues), set()
     rounding = known.total / 10**9
     for place, load in sorted(known.heavy.items(), key=lambda it: (-it[1], it[0])):
@@ -382,13 +383,8 @@ def test_a_heavy_hash_stays_with_its_holder_if_that_fits_else_it_goes_where_most
 @settings(max_examples=300)
 @given(reports_of_a_group())
 def test_nobody_has_two_hashes_of_half_its_due_while_another_has_none_as_heavy(group):
-    members, partitions = group
-    known = Known(partitions, members)
-    before, plan = replanned(members, partitions)
-    assume(plan != before)
-    due = known.total / sum(it.capacity for it in members)
-    dues = {it.id: due * it.capacity for it in members}
-    loads = {it.id: [] for it in members}
+    known, _, plan, dues = known_of(group)
+    loads = {id_: [] for id_ in dues}
     for place, load in known.heavy.items():
         loads[owner_of(plan, place)].append(load)
     for id_, own in loads.items():
