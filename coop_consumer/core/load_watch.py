@@ -41,8 +41,7 @@ def reports_of(records: Mapping[str, LoadRecord]) -> dict[str, MemberReport]:
             load_of.get((it.topic_id, it.partition), 0) * it.share // 1_000 for it in record.heavy
         )
         capacity = max(1, record.capacity or record.workers)
-        topics = frozenset(part.topic_id for part in record.partitions)
-        reports[name] = MemberReport(capacity, record.busy, sum(load_of.values()), heavy, topics)
+        reports[name] = MemberReport(capacity, record.busy, sum(load_of.values()), heavy)
     return reports
 
 

@@ -29,14 +29,12 @@ class MemberReport(NamedTuple):
         busy: Per mille of its workers' time that handlers take.
         load: Picoseconds of work a second that its ranges bring.
         heavy: The same of each of its heaviest hashes.
-        topics: The topics of which it holds anything.
     """
 
     capacity: int
     busy: int
     load: int
     heavy: tuple[int, ...] = ()
-    topics: frozenset[bytes] = frozenset()
 
 
 class Spread(NamedTuple):
@@ -83,28 +81,6 @@ def spread_of(reports: Collection[MemberReport]) -> Spread:
     return Spread(max(it.load // it.capacity for it in reports), mean, most_after)
 
 
-def islands_of(reports: Mapping[str, MemberReport]) -> list[dict[str, MemberReport]]:
-    """The members by what they share: a plan evens out nothing between others. O(topics of each).
-
-    Members that hold nothing may get some of anything: they belong to each of the others.
-    """
-    islands: list[tuple[set[bytes], dict[str, MemberReport]]] = []
-    free = {name: it for name, it in reports.items() if not it.topics}
-    for name, it in reports.items():
-        if not it.topics:
-            continue
-        topics, members = set(it.topics), {name: it}
-        others = []
-        for known in islands:
-            if known[0].isdisjoint(topics):
-                others.append(known)
-            else:
-                topics |= known[0]
-                members |= known[1]
-        islands = [*others, (topics, members)]
-    return [members | free for _, members in islands] or [free]
-
-
 @dataclass(slots=True, eq=False)
 class Rebalancing:
     """Remembers what was decided, and how that went."""
@@ -134,19 +110,17 @@ class Rebalancing:
         if not self.is_due(now_ms):
             return ""
         self._round_due_ms = now_ms + ROUND_MS
-        found = [
-            (spread.relief * 1_000 // spread.mean, spread, island)
-            for island in islands_of(reports)
-            if island and (spread := spread_of(island.values())).mean
-        ]
-        if not found:
+        spread = spread_of(reports.values()) if reports else Spread(0, 0, 0)
+        if not spread.mean:
             self._rounds = 0
             return ""
-        # A busy one first: what is uneven and idle needs no plan.
-        relief, spread, island = max(found, key=lambda it: (_is_busy(it[2]), it[0], min(it[2])))
+        relief = spread.relief * 1_000 // spread.mean
         self._learn(relief)
-        busiest = max(island, key=lambda name: (island[name].load // island[name].capacity, name))
-        if not _is_busy(island) or relief <= _RELIEF_PER_MILLE:
+        busiest = max(
+            reports, key=lambda name: (reports[name].load // reports[name].capacity, name)
+        )
+        is_busy = max(report.busy for report in reports.values()) > _BUSY_PER_MILLE
+        if not is_busy or relief <= _RELIEF_PER_MILLE:
             self._rounds = 0
             return ""
         self._rounds += 1
@@ -164,10 +138,6 @@ class Rebalancing:
             helped = relief * 100 < self._hoped * _HELPED_PERCENT
             self._pause_ms = PAUSE_MS if helped else min(2 * self._pause_ms, PAUSE_MAX_MS)
             self._hoped = 0
-
-
-def _is_busy(reports: Mapping[str, MemberReport]) -> bool:
-    return max(report.busy for report in reports.values()) > _BUSY_PER_MILLE
 
 
 def _times(load: int, mean: int) -> str:

@@ -112,37 +112,6 @@ def test_reports_that_say_nothing_ask_for_nothing(told: dict[str, MemberReport])
     assert not asked_at(Rebalancing(), told, 0, 600_000)
 
 
-def of_topics(topics: str, *loads: int, busy: int = 900) -> dict[str, MemberReport]:
-    """Members that hold some of each of these topics."""
-    held = frozenset(it.encode() for it in topics)
-    told = [MemberReport(1, busy, load, (), held) for load in loads]
-    return {f"{topics}{i}": it for i, it in enumerate(told)}
-
-
-def test_members_of_topics_that_nobody_shares_are_not_compared() -> None:
-    """No plan could give the one what the other has."""
-    assert not asked_at(Rebalancing(), of_topics("a", 900, 900) | of_topics("b", 1, 1), 0, 600_000)
-
-
-def test_what_is_uneven_beside_a_heavy_topic_asks_for_a_plan() -> None:
-    light = of_topics("a", 90, 30) | of_topics("b", *[90_000] * 8)
-    assert asked_at(Rebalancing(), light, 0, 600_000)
-    assert not asked_at(
-        Rebalancing(), of_topics("a", 90, 30, busy=100) | of_topics("b", 90, 90), 0, 600_000
-    ), "it is idle"
-
-
-def test_members_are_compared_that_are_linked_by_others_topics() -> None:
-    linked = of_topics("a", 90) | of_topics("b", 10) | of_topics("ab", 40)
-    assert asked_at(Rebalancing(), linked, 0, 600_000)
-
-
-def test_a_member_that_holds_nothing_may_take_some_of_anything() -> None:
-    assert asked_at(
-        Rebalancing(), of_topics("a", 90, 90) | of_topics("b", 1, 1) | reports(0), 0, 600_000
-    )
-
-
 def test_reports_of_the_plan_before_do_not_count() -> None:
     rebalancing = Rebalancing()
     rebalancing.why(UNEVEN, 0)
