@@ -79,7 +79,10 @@ class Seldom(logging.Filter):
         record.__dict__.setdefault("event", LogEvent.CLIENT_LINE.value)
         if getattr(record, PASSED, False) or record.levelno < logging.INFO:
             return True  # another filter of the same line has let it pass, or it was asked for
-        line, now_s = record.getMessage(), record.created
+        try:
+            line, now_s = record.getMessage(), record.created
+        except Exception:  # noqa: BLE001 - logging says so itself, and never to who logs
+            return True
         if _CHOSEN in line or _PASSED_GENERATION.search(line):
             return False
         kind = self._kind_of(line, now_s)

@@ -57,7 +57,10 @@ def _module(spec: str, name: str) -> ModuleType:
     if (hidden := hidden_in(here)) is not None:
         own, path = hidden
         problem = hides(own, path)
-        raise WorkerImportError(spec, problem, f"Rename {path}")
+        remedy = f"Rename {path}"
+        if os.path.isdir(os.path.join(here, "coop_consumer")):
+            remedy = "This folder is a checkout of coop-consumer: work in another one"
+        raise WorkerImportError(spec, problem, remedy)
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

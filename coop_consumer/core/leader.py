@@ -26,6 +26,7 @@ from assignors import (
     union,
     wait_lists,
 )
+from assignors.assignment import Roster
 from coop_consumer.core.contract import mean_the_same
 from coop_consumer.core.load_remarks import Remark, load_remarks
 from coop_consumer.core.stop import newest_stop
@@ -137,7 +138,9 @@ def plan(
             shown.setdefault(tp.topic, []).append(tp.partition)
         planned[member.member_id] = Planned(shown, encode_assignment(data))
     unreadable_loads = {s.name for s in staying.values() if s.loads_unreadable}
-    remarks = tuple(load_remarks(planned_for, unreadable_loads))
+    # As in plans: what members of other topics say is nothing to compare with.
+    islands = Roster.of(partitions, planned_for, {}, group_allows_sharing).islands()
+    remarks = tuple(it for one in islands for it in load_remarks(one.members, unreadable_loads))
     return GroupPlan(planned, notes, remarks, frozenset(names))
 
 

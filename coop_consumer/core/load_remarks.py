@@ -38,18 +38,19 @@ def load_remarks(members: Collection[Member], unreadable: Collection[str]) -> It
     """What is odd about these members' loads. O(claims).
 
     Args:
-        members: Those that get ranges.
+        members: Those that get ranges, of topics that they share.
         unreadable: The names of those that said a load that could not be read.
     """
-    for name in sorted(unreadable):
-        yield Remark(
-            name,
-            "unreadable",
-            Level.WARNING,
-            f"{name} says what its claims cost in bytes that are no loads of these ranges: "
-            "they count as even",
-        )
     in_order = sorted(members, key=lambda it: it.id)
+    for member in in_order:
+        if member.id in unreadable:
+            yield Remark(
+                member.id,
+                "unreadable",
+                Level.WARNING,
+                f"{member.id} says what its claims cost in bytes that are no loads of these "
+                "ranges: they count as even",
+            )
     said = {i: load for i, it in enumerate(in_order) if (load := _said(it))}
     if not said:
         return

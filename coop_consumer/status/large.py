@@ -18,7 +18,7 @@ PARTITIONS_SHOWN = 50
 ALIKE_SHOWN = 3
 """Warnings of one kind that are shown one by one; the rest is counted."""
 
-_VARIES = re.compile(r"\S*\d\S*")
+_WORD = re.compile(r"\S+")
 
 
 class PartitionTrouble(IntEnum):
@@ -58,6 +58,11 @@ def left_out(partitions: Sequence[PartitionStatus], shown: Sequence[PartitionSta
     return counted(rest, "more partition") + (f", {troubled:,} of them in trouble" * bool(troubled))
 
 
+def _alike(word: re.Match[str]) -> str:
+    """The same for all words with a digit."""
+    return "0" if any(map(str.isdigit, word[0])) else word[0]
+
+
 def _troubled(partitions: Iterable[PartitionStatus]) -> int:
     return sum(trouble_of(it) is not PartitionTrouble.NONE for it in partitions)
 
@@ -76,7 +81,7 @@ def folded(warnings: Iterable[str]) -> list[str]:
     """
     kinds: dict[str, list[str]] = {}
     for warning in warnings:
-        kinds.setdefault(_VARIES.sub("0", warning), []).append(warning)
+        kinds.setdefault(_WORD.sub(_alike, warning), []).append(warning)
     found: list[str] = []
     for alike in kinds.values():
         found += alike[:ALIKE_SHOWN]

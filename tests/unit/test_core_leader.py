@@ -133,6 +133,26 @@ def test_a_load_that_cannot_be_read_is_remarked_and_counts_as_even() -> None:
     assert remark.text.startswith("a says what its claims cost in bytes that are no loads")
 
 
+def test_what_members_of_other_topics_say_is_nothing_to_compare_with() -> None:
+    """Two members of a heavy topic are no liars beside thirty of a light one."""
+    heavy, light = ClaimLoad((10**12,) * 8, (), 100), ClaimLoad((10,) * 8, (), 100)
+    members = []
+    for topic, count, load in (("heavy", 2, heavy), ("light", 30, light)):
+        for number, part in enumerate(WHOLE.parts(count)):
+            claim = Claim(1, TopicPartition(topic, 0), (part,), False, 0, load)
+            name = f"{topic}{number}"
+            members.append(GroupMemberData(name, (topic,), subscription(name, claim)))
+    made = plan(
+        KeyRangeStickyAssignor(),
+        {"heavy": 1, "light": 1},
+        members,
+        topic_allows_sharing={},
+        group_allows_sharing=True,
+        now_ms=0,
+    )
+    assert made.remarks == ()
+
+
 def test_a_group_that_leaves_as_a_whole_is_assigned_nothing() -> None:
     told = planned(a=subscription("a", leaving=True), b=subscription("b", leaving=True))
     assert all(data.ranges == {} for data in told.values())

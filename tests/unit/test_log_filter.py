@@ -119,3 +119,9 @@ def test_a_transaction_of_a_generation_that_has_passed_is_the_members_own_matter
     assert log.line(told.format("The coordinator is not aware", "UNKNOWN_MEMBER_ID"), 101.0) is None
     assert log.line(told.format("Topic authorization failed", "TOPIC_AUTHORIZATION_FAILED"), 102.0)
     assert log.line(told.format("fenced", "FENCED_INSTANCE_ID"), 104.0)
+
+
+def test_a_line_that_cannot_be_formatted_is_loggings_affair() -> None:
+    """It reports that itself, and raises nothing for whoever logs."""
+    record = logging.LogRecord("kafka", logging.WARNING, "", 0, "%d", ("x",), None)
+    assert Seldom().filter(record)

@@ -52,3 +52,15 @@ def test_a_module_beside_the_worker_that_ours_would_hide_is_told(
         load_worker("billing:Billing")
     told, own = str(caught.value), offsets.__file__
     assert f"offsets.py has the name of coop-consumer's own module offsets ({own})" in told
+
+
+def test_in_a_checkout_that_is_not_what_is_installed_nobody_is_told_to_rename_its_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("assignors", "coop_consumer"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(WorkerImportError, match="a checkout of coop-consumer: work in another one"):
+        load_worker("billing:Billing")

@@ -506,6 +506,8 @@ def test_of_two_thousand_partitions_those_with_trouble_are_shown() -> None:
         ("127.0.0.1:9464", "host-7", "127.0.0.1:9464", ""),
         ("127.0.0.1:9464", "ops", "127.0.0.1:9464", "http://127.0.0.1:9464/"),
         ("[::1]:9464", "ops", "[::1]:9464", "http://[::1]:9464/"),
+        ("[::ffff:127.0.0.1]:9464", "host-7", "127.0.0.1:9464", ""),
+        ("0.0.0.0:9464", "host_7", "host_7:9464", "http://host_7:9464/"),
     ],
 )
 def test_a_members_own_page_is_linked_where_the_link_leads_to_it(

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 _PORT_MAX = 65_535
 
@@ -46,6 +46,8 @@ def own_page(address: str, host: str, here: str) -> OwnPage | None:
         ip = ipaddress.ip_address(digits.strip("[]"))
     except ValueError:
         return None
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
     # A zone (fe80::1%eth0) is any text, and means something only on the member's host.
     if "%" in digits or not _PORT.fullmatch(port) or int(port) > _PORT_MAX:
         return None
