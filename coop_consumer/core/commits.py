@@ -148,9 +148,11 @@ class Commits:
         return max(self._state.now_ms - min([since_ms, *sent]), 0)
 
     def holds_results(self) -> bool:
-        """Whether anything is finished that the log is not known to have."""
+        """Whether anything is finished, or has failed, that the log is not known to have."""
         sent = (it.finished for commit in self.under_way.values() for it in commit.records)
-        return any(sent) or self._has_finished()
+        tenures = tenures_of(self._state.partitions.values())
+        is_told = not any(sent) and not self._has_finished()
+        return not is_told or any(tenure.has_untold_failures for tenure in tenures)
 
     def _has_finished(self) -> bool:
         """Whether anything is finished that no commit has taken along."""

@@ -286,6 +286,14 @@ class Tenure(Hold):
         if self.falls.suspicion is not None:
             self.falls.suspicion.known_to = record.begun_to
 
+    @property
+    def has_untold_failures(self) -> bool:
+        """Whether a record has failed that counts, and the log is not known to have that."""
+        last, own = self.logged.record, self.refused if self.is_void else self.attempts
+        known = {it.offset: (it.attempts, it.parked) for it in last.attempts} if last else {}
+        failed = (it for it in own.values() if not it.fell)
+        return any(known.get(it.offset) != (it.attempts, it.parked) for it in failed)
+
     def _recorded_doings(self) -> tuple[Doing, ...]:
         """Of `doings`, those whose record is unfinished still."""
         if not self.doings:

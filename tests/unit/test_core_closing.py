@@ -133,6 +133,43 @@ def test_who_has_something_to_commit_waits_for_brokers_and_says_so_at_once() -> 
     assert member.told(actions.Leave)
 
 
+def failed_member() -> TableMember:
+    """A member that has parked a record, and is about to commit that."""
+    member = TableMember(
+        session_timeout_ms=SESSION_MS, on_failure="park", max_attempts=1, circuit_share=0
+    )
+    member.assign(WHOLE)
+    member.produce(b"a")
+    member.start()
+    return member
+
+
+def test_who_has_a_failure_to_commit_waits_for_brokers() -> None:
+    """Whoever comes next would try again what waits for a person."""
+    member = failed_member()
+    member.kept_back = set(TO_LOG)
+    member.fail(0)
+    for event in (events.BrokersAway(True), events.Close()):
+        member.tell(event)
+    [line, *_] = told_by(member.after(60_000))
+    assert line == "about to leave, still waiting for the brokers to take what is done"
+    assert not member.told(actions.Leave)
+    member.let_go()
+    assert member.told(actions.Leave)
+
+
+def test_who_has_told_of_its_failures_leaves_brokers_that_are_away() -> None:
+    member = failed_member()
+    member.fail(0)
+    member.after(1_000)
+    member.kept_back = set(TO_LOG)
+    for event in (events.BrokersAway(True), events.Close()):
+        member.tell(event)
+    member.after(SESSION_MS)
+    assert member.told(actions.Leave)
+    assert member.core.closing.unheard
+
+
 def test_of_two_that_leave_at_once_neither_puts_the_committed_offset_back_for_good() -> None:
     """The one has read the log before the other told its last, and commits after it has."""
     slow = TableMember()
