@@ -4,7 +4,7 @@ In: joins, syncs, heartbeats, leaves and commits of members. Out: generations, a
 refusals. A generation with a plain member is a plain one: all members must know its protocol. A
 member that is silent for a session is evicted. A join under the name of a static member takes its
 seat and, in a stable group, its present assignment. Committed offsets are fenced by member
-and generation.
+and generation. A coordinator that was away has evicted nobody, and all sessions begin anew.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from offsets import Committed
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from tests.simulation.brokers import Brokers
     from tests.simulation.plain import PlainShell
     from tests.simulation.shell import MemberShell
 
@@ -55,6 +56,7 @@ class Seat:
         gone: Why it has no seat any more: "", "left", "evicted" or "fenced".
         first_generation: The first generation of the member; 0: none yet.
         inherits: Its assignment was made for the run of its name before it.
+        unheard: Its member has left in order, while brokers were away.
         owned: The whole partitions that it keeps through a join, beside plain members.
     """
 
@@ -70,19 +72,24 @@ class Seat:
     gone: str = ""
     first_generation: int = 0
     inherits: bool = False
+    unheard: bool = False
     owned: bytes = b""
 
     @property
     def lost(self) -> bool:
         """Whether it lost its seat without having left in good order."""
-        return self.gone in {"evicted", "fenced"}
+        return self.gone in {"evicted", "fenced"} and not self.unheard
 
 
 class Coordinator:
     """The coordinator of one group."""
 
-    def __init__(self, scheduler: Scheduler, *, session_ms: int, rebalance_ms: int) -> None:
+    def __init__(
+        self, scheduler: Scheduler, brokers: Brokers, *, session_ms: int, rebalance_ms: int
+    ) -> None:
         self._scheduler = scheduler
+        self._brokers = brokers
+        self._was_away = False
         self._session_ms = session_ms
         self._rebalance_ms = rebalance_ms
         self._rebalance_until_ms = 0
@@ -249,6 +256,22 @@ class Coordinator:
     # ---- time ----------------------------------------------------------------------------------
 
     def _watch(self) -> None:
+        if self._brokers.are_away:
+            self._was_away = True
+        else:
+            if self._was_away:
+                self._was_away = False
+                self._begin_sessions_anew()
+            self._evict_silent()
+        self._scheduler.after(_WATCH_MS, self._watch)
+
+    def _begin_sessions_anew(self) -> None:
+        now_ms = self._scheduler.now_ms
+        self._rebalance_until_ms = now_ms + self._rebalance_ms
+        for seat in self.seats.values():
+            seat.deadline_ms = now_ms + self._session_ms
+
+    def _evict_silent(self) -> None:
         now_ms = self._scheduler.now_ms
         for seat in list(self.seats.values()):
             if now_ms > seat.deadline_ms and not seat.joined:
@@ -256,7 +279,6 @@ class Coordinator:
         if self.state is GroupState.JOINING and now_ms > self._rebalance_until_ms:
             for seat in [s for s in self.seats.values() if not s.joined]:
                 self._remove(seat, "evicted")
-        self._scheduler.after(_WATCH_MS, self._watch)
 
     def _remove(self, seat: Seat, why: str) -> None:
         if self.seats.pop(seat.member_id, None) is None:

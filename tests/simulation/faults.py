@@ -26,6 +26,8 @@ MEMBERS_MAX, PLAIN_MAX = 7, 3
 NEED_A_GROUP = ("policy", "rejoin")
 BESIDE_PLAIN = ("capacity", "compaction", "crash", "pause", "rejoin")
 """What happens in a group with plain members. Whatever else moves offsets is seen without them."""
+OF_MEMBERS = ("capacity", "churn", "crash", "dead client", "pause", "rejoin", "user")
+"""What happens to members while brokers are away."""
 WARM_UP_MS, AFTER_PLANS = 1_500, 0.25
 """Where faults are patient, from when on they happen, and how much less often after plans."""
 ARRIVED_MS = 1_300
@@ -74,10 +76,13 @@ class Faults:
             kinds = {name: kinds[name] for name in BESIDE_PLAIN} | {"plain": self._plain}
         drawn = [*world.scenario.faults, "plain", "plain"]
         self._kinds = [kinds[name] for name in sorted(drawn) if name in kinds]
+        self._of_members = [kinds[name] for name in OF_MEMBERS if name in drawn and name in kinds]
         is_upgrade = world.scenario.upgrade_from != "none"
         gaps = (2_000,) if is_upgrade else (800, 2_000, 5_000)
         self._gap_ms = world.scheduler.rng.choice(gaps)
         self._after_plans = AFTER_PLANS if world.is_patient else 1.0
+        if world.brokers.away_ms:
+            world.scheduler.after(world.brokers.from_ms, self._close_some)
         if world.exactly_once:
             world.scheduler.after(WARM_UP_MS if world.is_patient else 0, self._next)
         else:
@@ -112,8 +117,9 @@ class Faults:
             self._scheduler.after(self._scheduler.between(10, self._gap_ms), self._happen_and_go_on)
 
     def _happen(self) -> None:
-        if not self._stopped and self._kinds and not self.emptying:
-            self._scheduler.rng.choice(self._kinds)()
+        kinds = self._of_members if self._world.brokers.are_away else self._kinds
+        if not self._stopped and kinds and not self.emptying:
+            self._scheduler.rng.choice(kinds)()
 
     def _happen_and_go_on(self) -> None:
         self._happen()
@@ -157,6 +163,14 @@ class Faults:
             kind, delay_ms = self._scheduler.rng.choice(kinds), self._scheduler.between(0, 20)
             meets = partial(self._pause, has_twin=True) if kind == self._pause else kind
             self._scheduler.after(delay_ms, lambda: self._meet(meets, shell))
+
+    def _close_some(self) -> None:
+        """Brokers go away: let some members end before they are back."""
+        self._world.note("brokers", "go away")
+        for shell in self._working():
+            delay_ms = self._world.brokers.closing_ms()
+            if delay_ms is not None:
+                self._scheduler.after(delay_ms, lambda it=shell: self._meet(type(it).close, it))  # type: ignore[misc]
 
     def late_ms(self) -> int:
         """How late an assignment comes, while other members already act on theirs."""
@@ -336,7 +350,7 @@ class Faults:
     def _tell_members(self) -> None:
         """Tell the members of new metadata, each at another time."""
         for shell in self._world.shells:
-            shell.later(1, 2_000, shell.refresh)
+            shell.ask_broker(1, 2_000, shell.refresh)
 
     # ---- users ---------------------------------------------------------------------------------
 
@@ -414,7 +428,7 @@ class Faults:
         world.happened("policy")
         world.note("operator", f"sets {world.policies}")
         for shell in world.shells:
-            shell.later(1, 2_000, shell.read_policies)
+            shell.ask_broker(1, 2_000, shell.read_policies)
 
     # ---- what happens to an empty group --------------------------------------------------------
 
@@ -447,7 +461,7 @@ class Faults:
     def _await_empty(self, decide: Callable[[], None], *, wake: bool, quiet_ms: int = 0) -> None:
         world = self._world
         there = [s for s in world.shells if s.alive and not (wake and s.paused)]
-        if world.coordinator.seats or there:
+        if world.coordinator.seats or there or not world.brokers.is_quiet(ARRIVED_MS):
             for shell in there:
                 if shell.paused or self._scheduler.chance(0.2):  # patience ends
                     shell.crash()
@@ -512,8 +526,7 @@ class Faults:
                 world.note("someone", f"deletes log {number} up to {low}")
                 world.checker.progress.damaged(number)
         for shell in world.shells:
-            delay_ms = self._scheduler.between(100, 3_000)
-            self._scheduler.after(delay_ms, partial(shell.receive, shell.look_at_log))
+            shell.ask_broker(100, 3_000, shell.look_at_log)
 
     def _lose_log(self) -> None:
         """Delete the progress topic. Members notice one after the other."""
@@ -522,7 +535,7 @@ class Faults:
         world.note("someone", "deletes the progress topic")
         world.lose_log()
         for shell in world.shells:
-            shell.later(1, 3_000, shell.look_at_progress_topic)
+            shell.ask_broker(1, 3_000, shell.look_at_progress_topic)
 
     def _damage_log(self) -> None:
         """Lose the progress log's end, or all of it, as with a disk."""

@@ -121,7 +121,7 @@ class SimFetcher:
         """One fetch at a time, so that batches join."""
         if not stream.fetching:
             stream.fetching = True
-            self._shell.later(1, self._world.weather.fetch_ms, lambda: self._fetch(stream))
+            self._shell.ask_broker(1, self._world.weather.fetch_ms, lambda: self._fetch(stream))
 
     def _fetch(self, stream: _Stream) -> None:
         """Read the next batch; it is handed out later, even if the stream stops meanwhile."""

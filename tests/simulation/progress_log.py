@@ -184,7 +184,12 @@ class ProgressProducer:
         self._replies = Channel(world.scheduler)
         self._arrived: dict[int, int] = {}
         self._sent = 0
+        self._is_purged = False
         self._refused = 0
+
+    def purge(self) -> None:
+        """Let nothing that is under way arrive any more."""
+        self._is_purged = True
 
     def append(self, partition: int, entries: Sequence[Entry], token: int) -> None:
         """Send records."""
@@ -199,7 +204,7 @@ class ProgressProducer:
             return
         requests = self._requests.setdefault(partition, Channel(scheduler))
         requests.send(
-            scheduler.between(1, weather.append_ms),
+            world.brokers.reach(scheduler.between(1, weather.append_ms)),
             lambda: self._arrive(partition, entries, token, number),
         )
 
@@ -213,6 +218,8 @@ class ProgressProducer:
         written = entries[: fits.index(False)]
 
         def arrive() -> None:
+            if self._is_purged:
+                return
             self._arrived[partition] = number
             if self._log.is_deleted:
                 self._reply(lambda: self._shell.handle(AppendFailed(token, LogLost, is_final=True)))
@@ -221,9 +228,12 @@ class ProgressProducer:
             self._reply(lambda: self._shell.handle(AppendFailed(token, TooLarge)))
 
         requests = self._requests.setdefault(partition, Channel(world.scheduler))
-        requests.send(world.scheduler.between(1, world.weather.append_ms), arrive)
+        delay_ms = world.scheduler.between(1, world.weather.append_ms)
+        requests.send(world.brokers.reach(delay_ms), arrive)
 
     def _arrive(self, partition: int, entries: Sequence[Entry], token: int, number: int) -> None:
+        if self._is_purged:
+            return
         self._arrived[partition] = number
         if self._log.is_deleted:
             self._reply(lambda: self._shell.handle(AppendFailed(token, LogLost, is_final=True)))
@@ -240,14 +250,16 @@ class ProgressProducer:
             world.happened("lost release")
 
         def arrive() -> None:
-            if self._arrived.get(partition, 0) < number and not self._log.is_deleted:
+            is_next = self._arrived.get(partition, 0) < number and not self._is_purged
+            if is_next and not self._log.is_deleted:
                 self._arrived[partition] = number
                 self._note_zombie(entries)
                 self._log.append(partition, entries, scheduler.now_ms)
 
         if scheduler.chance(0.7):
             requests = self._requests.setdefault(partition, Channel(scheduler))
-            requests.send(scheduler.between(1, 3 * world.weather.append_ms), arrive)
+            delay_ms = scheduler.between(1, 3 * world.weather.append_ms)
+            requests.send(world.brokers.reach(delay_ms), arrive)
         self._reply(lambda: self._shell.handle(AppendFailed(token, ReplyLost)))
 
     def _note_zombie(self, entries: Sequence[Entry]) -> None:
@@ -257,6 +269,7 @@ class ProgressProducer:
 
     def _reply(self, call: Callable[[], None]) -> None:
         delay_ms = self._world.scheduler.between(1, self._world.weather.append_ms)
+        delay_ms = self._world.brokers.reach(delay_ms)
         self._replies.send(delay_ms, lambda: self._shell.receive(call))
 
 
@@ -293,7 +306,7 @@ class ProgressReader:
         """Read to an end observed from now on."""
         world = self._world
         delay_ms = world.scheduler.between(1, world.weather.read_ms) + world.faults.stall_ms()
-        world.scheduler.after(delay_ms, lambda: self._ask(partition, number))
+        world.scheduler.after(world.brokers.reach(delay_ms), lambda: self._ask(partition, number))
 
     def follow(self, partition: int, *, follow: bool) -> None:
         """Deliver new records, or stop doing so."""
@@ -337,6 +350,7 @@ class ProgressReader:
                 return
             reading.fetching = True
             delay_ms = world.scheduler.between(1, world.weather.read_ms)
+            delay_ms = world.brokers.reach(delay_ms)
             world.scheduler.after(delay_ms, lambda: self._fetch(partition, reading))
 
     def _watch_blocked(self, partition: int, reading: _Reading) -> None:

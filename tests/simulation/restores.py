@@ -102,7 +102,8 @@ class Restores:
 
     def _after_a_moment(self, call: Call, pause_ms: int = 0) -> None:
         scheduler = self._world.scheduler
-        scheduler.after(pause_ms + scheduler.between(1, self._world.weather.read_ms), call)
+        delay_ms = pause_ms + scheduler.between(1, self._world.weather.read_ms)
+        scheduler.after(self._world.brokers.reach(delay_ms), call)
 
     def _begin(self, grant: Grant, ready: Call, end: int) -> None:
         tp = grant.tp

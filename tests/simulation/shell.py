@@ -31,6 +31,7 @@ from coop_consumer.errors import (
     WorkerFlushError,
 )
 from coop_consumer.planning import assignor_of
+from tests.simulation.brokers import outage_of
 from tests.simulation.coordinator import Answer, GroupState, Seat
 from tests.simulation.decoded import decode_assignment
 from tests.simulation.executor import SimExecutor
@@ -121,6 +122,9 @@ class MemberShell:
         self._overdue_error: HandlerOverdueError
         self._policies, self._planned = Policies(), cast("Policies | None", None)
         self._phase, self._attempt, self._rejoin_wanted = Phase.OUT, 0, False
+        drawn = world.scenario
+        self._outage = outage_of(drawn.heartbeat_ms, drawn.rebalance_ms)
+        self._answered_s, self._is_away = cast("float | None", None), False
         self._patient_until_ms = 0
         self._requested = self._withdrawal = 0
         self._asked: dict[int, list[tuple[Watched, History, SimMessage]]] = {}
@@ -160,7 +164,7 @@ class MemberShell:
     def start(self) -> None:
         """Learn the topics, join."""
         self.handle(events.TopicsKnown(self.topics))
-        self.later(1, 1_000, self.read_policies)
+        self.ask_broker(1, 1_000, self.read_policies)
         self._join()
         self._heartbeat()
 
@@ -368,6 +372,12 @@ class MemberShell:
         scheduler = self._world.scheduler
         scheduler.after(scheduler.between(low_ms, high_ms), lambda: self.receive(call))
 
+    def ask_broker(self, low_ms: int, high_ms: int, call: Call) -> None:
+        """As `later`, of what only a broker can tell."""
+        scheduler, brokers = self._world.scheduler, self._world.brokers
+        delay_ms = brokers.reach(scheduler.between(low_ms, high_ms))
+        scheduler.after(delay_ms, lambda: self.receive(call))
+
     # ---- the group protocol, client side -------------------------------------------------------
 
     @property
@@ -414,7 +424,8 @@ class MemberShell:
                 call()
 
         if not self._is_group_lost():
-            self._replies.send(self._net_ms() + late_ms, lambda: self.receive(take))
+            delay_ms = self._world.brokers.reach(self._net_ms() + late_ms)
+            self._replies.send(delay_ms, lambda: self.receive(take))
 
     def _is_group_lost(self) -> bool:
         """Whether a group message is lost; rarely, as each plan needs four of each member."""
@@ -424,7 +435,8 @@ class MemberShell:
         return self._world.scheduler.chance(self._world.weather.lost)
 
     def _net_ms(self) -> int:
-        return self._world.scheduler.between(1, self._world.weather.net_ms)
+        delay_ms = self._world.scheduler.between(1, self._world.weather.net_ms)
+        return self._world.brokers.reach(delay_ms)
 
     def _join(self) -> None:
         if not self.alive:
@@ -462,7 +474,13 @@ class MemberShell:
         if not self.alive:
             return
         world = self._world
-        if self.seat is not None and not self.paused:
+        if world.brokers.away_ms and not self.paused:
+            self._look_at_brokers()
+            if not self.alive:
+                return
+        if world.brokers.are_away:
+            pass  # its request waits
+        elif self.seat is not None and not self.paused:
             answer = world.coordinator.heartbeat(self.seat)
             if answer in {Answer.UNKNOWN, Answer.FENCED}:
                 self._lost(fenced=answer is Answer.FENCED)
@@ -475,6 +493,19 @@ class MemberShell:
         elif self._is_forgotten():
             self._join()
         world.scheduler.after(world.scenario.heartbeat_ms, self._heartbeat)
+
+    def _look_at_brokers(self) -> None:
+        """Notice whether a broker has answered since, and tell the core; then ask again."""
+        world = self._world
+        joining = self._phase is Phase.JOINING
+        self._outage.step(world.scheduler.now_ms / 1_000, self._answered_s, joining=joining)
+        if (is_away := self._outage.since_s is not None) != self._is_away:
+            self._is_away = is_away
+            if is_away and world.brokers.are_away:
+                world.happened("brokers away")
+            self.handle(events.BrokersAway(is_away))
+        if self.seat is not None and not world.brokers.are_away:
+            self._answered_s = world.scheduler.now_ms / 1_000
 
     def _is_forgotten(self) -> bool:
         """Whether its first JoinGroup was lost."""
@@ -523,7 +554,7 @@ class MemberShell:
                 group_allows_sharing=not policies.group,
                 now_ms=world.scheduler.now_ms,
             )
-            self.later(1, 1_000, self.read_policies)
+            self.ask_broker(1, 1_000, self.read_policies)
             data = {id_: planned.user_data for id_, planned in made.members.items()}
             if self.is_newer:
                 data = {id_: with_more(told) for id_, told in data.items()}
@@ -698,7 +729,25 @@ class MemberShell:
         if self.flusher.failed:  # the log does not hear of what it has done
             self._world.checker.truth.disturb()
         self._world.checker.buffers.gone(self)
+        if self.core.closing.unheard and not self._leave_unheard():
+            return
         self._ask(lambda: self._world.coordinator.leave(member_id))
+
+    def _leave_unheard(self) -> bool:
+        """Leave brokers that are away; returns whether they hear of it, once they are back.
+
+        All that it has finished is in the log, and what has failed. So whoever comes next does
+        nothing of it again, as after an end in order.
+        """
+        world = self._world
+        world.happened("leaves unheard")
+        if self.seat is not None and not self.seat.gone:
+            self.seat.unheard = True
+        else:  # it was evicted before, and has not heard of that
+            world.checker.truth.disturb()
+        if not world.brokers.get_what_is_under_way():
+            self._producer.purge()
+        return world.brokers.hear_the_last_word()
 
     def lose_client(self, consumer: int | None) -> None:
         """Let a Consumer of the data, or that of the log (None), do nothing any more."""
@@ -791,7 +840,8 @@ class MemberShell:
                 return
             world.happened("lost reply")
             if world.scheduler.chance(0.7):
-                world.scheduler.after(world.scheduler.between(0, 1_000), store_late)
+                delay_ms = world.brokers.reach(world.scheduler.between(0, 1_000))
+                world.scheduler.after(delay_ms, store_late)
             self._reply(events.OffsetsCommitted(action.token, ReplyLost))
 
         self.send(arrive)
@@ -801,14 +851,17 @@ class MemberShell:
         offset = log.low if action.policy == "earliest" else log.end
         if self._is_lost():
             offset = -1
-        self.later(1, 50, lambda: self.handle(events.OffsetResolved(action.tp, offset)))
+        self.ask_broker(1, 50, lambda: self.handle(events.OffsetResolved(action.tp, offset)))
 
     def _dead_letter(self, action: actions.DeadLetter) -> None:
+        if self._world.brokers.are_away:
+            self.ask_broker(0, 0, lambda: self._dead_letter(action))
+            return
         refused = self._is_lost()
         if not refused:
             self._world.checker.handlers.dead_lettered(action.record, action.error)
         answer = events.DeadLettered(action.record, ReplyLost if refused else None)
-        self.later(1, 80, lambda: self.handle(answer))
+        self.ask_broker(1, 80, lambda: self.handle(answer))
 
 
 def _whole(assignment: bytes) -> AssignmentData:

@@ -56,6 +56,8 @@ REQUIRED = {
     "events together": "a member takes in several events before it decides what to do",
     "load": "a member reports its load in the progress log",
     "load of a claim": "a member that joins tells the load of what it holds",
+    "brokers away": "no broker answers anything, and a member has noticed it",
+    "leaves unheard": "a member ends while brokers are away, as the log has all that it did",
 }
 """What each means."""
 
@@ -67,6 +69,8 @@ WITH_TRANSACTIONS = {
     "record in parts": REQUIRED["record in parts"],
     "undecided": REQUIRED["undecided"],
     "load": REQUIRED["load"],
+    "brokers away": REQUIRED["brokers away"],
+    "leaves unheard": REQUIRED["leaves unheard"],
     "events together": REQUIRED["events together"],
     "zombie": "a member goes on that the group has put out meanwhile",
     "transaction aborted": "a transaction is aborted for certain",

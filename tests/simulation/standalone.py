@@ -52,6 +52,15 @@ class StandaloneShell(MemberShell):
         self.handle(events.TopicsKnown(self.topics))
         self._world.user.gives[self] = {}
         self.assign({})
+        if self._world.brokers.away_ms:
+            self._ask_brokers()
+
+    def _ask_brokers(self) -> None:
+        """Ask a broker for a sign of life, again and again."""
+        if self.alive:
+            if not self.paused:
+                self._look_at_brokers()
+            self._world.scheduler.after(self._world.scenario.heartbeat_ms, self._ask_brokers)
 
     def rejoin(self) -> None:
         """Do nothing: there is no group to join."""

@@ -110,6 +110,7 @@ class Transactions:
         if it.opened is None:
             opened = it.last = Opened()
             timeout_ms = self._world.scheduler.rng.choice((600, 1_500, 4_000))
+            timeout_ms = self._world.brokers.reach(timeout_ms)
             self._world.scheduler.after(timeout_ms, lambda: self._time_out(it, opened))
         told(it.opened)
 
@@ -160,6 +161,7 @@ class Transactions:
         """Write a marker somewhere, soon."""
         scheduler = self._world.scheduler
         delay_ms = scheduler.between(0, self._world.weather.append_ms)
+        delay_ms = self._world.brokers.reach(delay_ms)
         scheduler.after(delay_ms, lambda: self._marked(it, opened, decide))
 
     def _marked(self, it: _Producer, opened: Opened, decide: Call) -> None:

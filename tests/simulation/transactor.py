@@ -90,7 +90,8 @@ class SimTransactor:
             longest_ms = (
                 10 if call is TransactionCall.COMMIT else 3
             ) * self._world.weather.append_ms
-            scheduler.after(scheduler.between(0, longest_ms), arrive)
+            delay_ms = scheduler.between(0, longest_ms)
+            scheduler.after(self._world.brokers.reach(delay_ms), arrive)
         self._reply(self._of_silence(call))
 
     def _of_silence(self, call: TransactionCall) -> Said:
@@ -106,7 +107,7 @@ class SimTransactor:
 
     def _later(self, call: Callable[[], object]) -> None:
         delay_ms = self._world.scheduler.between(1, self._world.weather.append_ms)
-        self._world.scheduler.after(delay_ms, call)
+        self._world.scheduler.after(self._world.brokers.reach(delay_ms), call)
 
     def _reply(self, said: Said) -> None:
         transaction = self._transaction
@@ -174,6 +175,7 @@ class SimTransactor:
             if wait_ms:
                 self._world.happened("outputs wait")
                 self._world.faults.while_open(self._shell, 0.5)
+                wait_ms = self._world.brokers.reach(wait_ms)
                 self._world.scheduler.after(wait_ms, lambda: produced(opened))
             else:
                 produced(opened)

@@ -25,6 +25,7 @@ from coop_consumer.core.blocked_read import RunId
 from coop_consumer.core.contract import PROGRESS
 from coop_consumer.core.placement import log_partition_of
 from coop_consumer.core.policies import Policies
+from coop_consumer.member import outage
 from coop_consumer.status.seen import PartitionSeen
 from offsets import (
     BaseKey,
@@ -36,6 +37,7 @@ from offsets import (
     tenures,
 )
 from tests.simulation.blocks import Blocks
+from tests.simulation.brokers import SILENT_S, Brokers
 from tests.simulation.changelog import Changelogs, Disks
 from tests.simulation.checker import Checker
 from tests.simulation.coordinator import Coordinator, GroupState
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from offsets import LogRecord, PartitionStore
 
 SILENT_MS = 2_000
+SHUTDOWN_MS = 500
+"""So long a member that closes waits for brokers that are away; the session is longer."""
 CALM_MS = 120_000
 """Within this time after the last fault, everything must be processed and committed."""
 CALM_APPEND_MS = 30
@@ -142,11 +146,7 @@ class World:
         self.exactly_once = exactly_once
         self.scheduler = Scheduler(seed)
         rng = self.scheduler.rng
-        self.scenario: Scenario = scenario(rng)
-        if seed % _HURRY_EVERY == _HURRY_AT:
-            self.scenario = in_a_hurry(self.scenario)
-        if exactly_once:
-            self.scenario = with_transactions(self.scenario)
+        self.scenario, self.brokers = self._drawn()
         self.tells_loads = seed % _LOAD_EVERY == _LOAD_AT
         self._together = Random(f"together {seed}")
         self.is_patient = exactly_once and seed % _WILD_EVERY != _WILD_AT
@@ -171,6 +171,7 @@ class World:
         self._make_log()
         self.coordinator = Coordinator(
             self.scheduler,
+            self.brokers,
             session_ms=self.scenario.session_ms,
             rebalance_ms=self.scenario.rebalance_ms,
         )
@@ -191,6 +192,16 @@ class World:
         self.killer: tuple[TopicPartition, int] | None = None
         self._decides = not self.scenario.undecided
         self.policies = Policies()
+
+    def _drawn(self) -> tuple[Scenario, Brokers]:
+        """The seed's scenario, prolonged by the time in which no broker answers."""
+        drawn = scenario(self.scheduler.rng)
+        if self.seed % _HURRY_EVERY == _HURRY_AT:
+            drawn = in_a_hurry(drawn)
+        if self.exactly_once:
+            drawn = with_transactions(drawn)
+        brokers = Brokers(self.seed, drawn, self.scheduler)
+        return replace(drawn, trouble_ms=drawn.trouble_ms + brokers.away_ms), brokers
 
     def _config(self) -> Config:
         drawn = self.scenario
@@ -226,6 +237,7 @@ class World:
                 if self.seed % _NARROW_EVERY == _NARROW_AT
                 else 50_000,
                 "host": "simulated",
+                "shutdown.timeout.ms": SHUTDOWN_MS,
                 "processing.guarantee": "exactly_once" if self.exactly_once else "at_least_once",
             }
         )
@@ -676,7 +688,8 @@ class World:
     def _produce_later(self) -> None:
         drawn = self.scenario
         every_ms = (drawn.trouble_ms - drawn.quiet_ms) // drawn.records
-        self.scheduler.after(self.scheduler.between(1, 2 * every_ms + 1), self._produce_next)
+        delay_ms = self.scheduler.between(1, 2 * every_ms + 1)
+        self.scheduler.after(self.brokers.reach(delay_ms), self._produce_next)
 
     def _produce_next(self) -> None:
         self._left_to_produce -= 1
@@ -799,6 +812,7 @@ def _adapted() -> Iterator[pytest.MonkeyPatch]:
     """Replace a dead client after seconds, as a seed's trouble lasts for seconds only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(standstill, "SILENT_MS", SILENT_MS)
+        patch.setattr(outage, "SILENT_S", SILENT_S)
         patch.setattr(tenures, "decode_key", decode_key)
         patch.setattr(tenures, "decode_value", decode_value)
         yield patch

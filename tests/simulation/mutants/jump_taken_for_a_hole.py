@@ -11,7 +11,7 @@ from coop_consumer.core.tenure import Tenure
 from offsets import GapTracker
 
 BREAKS = ("I2", "I4")
-SEED = 29
+SEED = 2
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from coop_consumer.core.policies import Policies
 
 BREAKS = ("policy",)
-SEED = 159
+SEED = 35
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

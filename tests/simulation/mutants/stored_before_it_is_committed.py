@@ -13,7 +13,7 @@ from tests.simulation.transactions import Opened
 
 BREAKS = ("I9",)
 EXACTLY_ONCE = True
-SEED = 4
+SEED = 0
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
