@@ -22,7 +22,12 @@ from confluent_kafka import TopicPartition as Place
 
 from coop_consumer.config import Config
 from coop_consumer.core.policies import Policies, policies_of
-from coop_consumer.errors import BrokerUnreachableError, CoopConsumerError, TopicMissingError
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    CoopConsumerError,
+    TopicMissingError,
+)
 from coop_consumer.kafka.clients import log as client_log
 from coop_consumer.kafka.clients import making, why_no_offsets
 from coop_consumer.kafka.fetcher import waiting_messages
@@ -222,19 +227,23 @@ class GroupPolicyLog:
         Raises:
             AuthorizationError, BrokerUnreachableError: As they say.
             TopicMissingError: There is no progress topic. If the group has one of its own, each of
-                the two may be missing: then it has no policies.
+                the two may be missing, and the shared one may be hidden from its user: then it has
+                no policies.
         """
         if self._own is None:
             return policies_of(self._shared.read(lent), self._group)
-        logs = (self._shared, self._own)
-        shared, own = (policies_of(_if_any(it, lent), self._group) for it in logs)
-        return Policies(shared.topics, own.group)
+        shared = _if_any(self._shared, lent, TopicMissingError, AuthorizationError)
+        own = _if_any(self._own, lent, TopicMissingError)
+        topics = policies_of(shared, self._group).topics
+        return Policies(topics, policies_of(own, self._group).group)
 
 
-def _if_any(log: PolicyLog, lent: PolicyClient | None) -> Mapping[PolicyKey, PolicyRecord]:
+def _if_any(
+    log: PolicyLog, lent: PolicyClient | None, *passed_over: type[CoopConsumerError]
+) -> Mapping[PolicyKey, PolicyRecord]:
     try:
         return log.read(lent)
-    except TopicMissingError:
+    except passed_over:
         return {}
 
 

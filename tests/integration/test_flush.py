@@ -169,6 +169,9 @@ def test_output_that_died_with_a_child_is_not_committed(job: MakeJob, tmp_path: 
     assert worker.written() | set(others.offsets) == set(range(len(KEYS) + 1))
 
 
+_STORING = threading.Lock()
+
+
 class CountingWorker(Worker):
     """Counts each key's records in memory; what it counts is in `store` after a flush."""
 
@@ -191,7 +194,10 @@ class CountingWorker(Worker):
             self._memory[key] = record.offset, count + 1
 
     def flush(self) -> None:
-        self._store.update(self._memory.copy())
+        """Of keys that have moved on, others have counted further."""
+        with _STORING:
+            for key, counted in self._memory.copy().items():
+                self._store[key] = max(counted, self._store.get(key, counted))
 
 
 def test_state_that_is_buffered_moves_with_its_range(job: MakeJob) -> None:

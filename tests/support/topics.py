@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.support.stock import eventually
 
-ADMIN_TIMEOUT_S = 30.0
+ADMIN_TIMEOUT_S = 60.0
 
 
 def create_topic(

@@ -10,7 +10,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.config import Config
 from coop_consumer.core.policies import NAMES, Policies
-from coop_consumer.errors import BrokerUnreachableError, TopicMissingError, UnexpectedAnswerError
+from coop_consumer.errors import (
+    AuthorizationError,
+    BrokerUnreachableError,
+    TopicMissingError,
+    UnexpectedAnswerError,
+)
 from coop_consumer.kafka import policies
 from coop_consumer.kafka.policies import GroupPolicyLog, PolicyClient, PolicyLog, PolicyWatch
 from offsets import MemoryLog, PolicyKey, PolicyRecord, encode_key, encode_value
@@ -185,13 +190,15 @@ def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
     """And those of topics where all groups have them, if there is such a topic."""
     group_key = PolicyKey("group", "g")
     refused = PolicyRecord({NAMES["group"]: "false"})
-    found = {"own": {group_key: refused}, "shared": {KEY: REFUSED}}
+    found, hidden = {"own": {group_key: refused}, "shared": {KEY: REFUSED}}, ""
 
     class Logs:
         def __init__(self, _: Config, topic: str | None = None) -> None:
             self.name = "shared" if topic is None else "own"
 
         def read(self, _: object) -> dict[PolicyKey, PolicyRecord]:
+            if self.name == hidden:
+                raise AuthorizationError(f"topic {self.name}", "read", "ann")
             if self.name not in found:
                 raise TopicMissingError(self.name)
             return found[self.name]
@@ -202,6 +209,12 @@ def test_a_group_with_exactly_once_has_its_policy_where_its_progress_is(
     assert log.read() == Policies(frozenset({"orders"}), group=True)
     found["shared"][group_key] = found["own"].pop(group_key)  # it was set before a change
     assert log.read() == Policies(frozenset({"orders"}), group=False)
+    hidden = "shared"  # the rights that exactly once needs do not include it
+    assert log.read() == Policies()
+    hidden = "own"
+    with pytest.raises(AuthorizationError):
+        log.read()
+    hidden = ""
     del found["shared"]
     assert log.read() == Policies()
     with pytest.raises(TopicMissingError):
