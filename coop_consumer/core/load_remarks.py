@@ -7,7 +7,7 @@ made in any case.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from assignors import Member
@@ -34,15 +34,14 @@ class Remark(NamedTuple):
     text: str
 
 
-def load_remarks(members: Collection[Member], unreadable: Collection[str]) -> Iterator[Remark]:
+def load_remarks(members: Sequence[Member], unreadable: Collection[str]) -> Iterator[Remark]:
     """What is odd about these members' loads. O(claims).
 
     Args:
         members: Those that get ranges, of topics that they share.
         unreadable: The names of those that said a load that could not be read.
     """
-    in_order = sorted(members, key=lambda it: it.id)
-    for member in in_order:
+    for member in members:
         if member.id in unreadable:
             yield Remark(
                 member.id,
@@ -51,11 +50,11 @@ def load_remarks(members: Collection[Member], unreadable: Collection[str]) -> It
                 f"{member.id} says what its claims cost in bytes that are no loads of these "
                 "ranges: they count as even",
             )
-    said = {i: load for i, it in enumerate(in_order) if (load := _said(it))}
+    said = {i: load for i, it in enumerate(members) if (load := _said(it))}
     if not said:
         return
-    counts = near_to_their_shares(said, [it.capacity for it in in_order])
-    for i, member in enumerate(in_order):
+    counts = near_to_their_shares(said, [it.capacity for it in members])
+    for i, member in enumerate(members):
         if said.get(i, 0) > _MUCH * counts.get(i, 0):
             part = 100 * counts[i] // said[i]
             yield Remark(

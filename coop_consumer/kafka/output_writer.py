@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 _MESSAGE_MAX_BYTES = 1_000_000
 """librdkafka's default for `message.max.bytes`."""
+_GONE = (KafkaError._UNKNOWN_PARTITION, KafkaError._DESTROY)
+"""A topic that was there at the start is deleted. librdkafka reports the second of these for what
+still waits for a partition when it drops that."""
 
 
 def output_topics(topics: Topics, config: Config, names: Collection[str]) -> dict[str, OutputTopic]:
@@ -209,7 +212,7 @@ class OutputWriter:
             acked.close()
 
     def _reason(self, output: Output, error: KafkaError) -> CoopConsumerError:
-        if error.code() == KafkaError._UNKNOWN_PARTITION:  # it was there at the start
+        if error.code() in _GONE:
             return TopicMissingError(output.topic, "written")
         reason = translated(error, f"topic {output.topic}", self._config.user, "write")
         if isinstance(reason, RecordTooLargeError | RecordRefusedError):
