@@ -375,11 +375,12 @@ class Fleet:
             self.ended.append(Ended(member.name, exit_code, error, had_joined))
 
     def _never_heard(self, member: Member) -> bool:
-        """Whether it was asked to leave before it could listen, and so died of the signal."""
+        """Whether it was asked to leave before it had begun, and so ended by the signal."""
         with self._news:
             self._take(member)
             has_joined = self._own_generation[member.name] >= 0
-        return member.process.returncode == -signal.SIGTERM and not has_joined
+        by_signal = {-signal.SIGTERM, 128 + signal.SIGTERM}  # without our handler, and with it
+        return member.process.returncode in by_signal and not has_joined
 
     def _take(self, member: Member) -> None:
         for kind, *rest in member.news():
