@@ -191,7 +191,8 @@ def _while_open(send: Send, is_open: Callable[[], bool]) -> Send:
 _CLOSED = (
     "This page is only for the machine on which it runs: the server listens for others, too, and "
     "has no secret. Give it --token-file FILE (ops.token.file), or an address as 127.0.0.1. "
-    "Metrics and probes answer as they are."
+    "Metrics and probes answer as they are, and the log of the member has the stack of a handler "
+    "that is overdue (handler.overdue)."
 )
 
 

@@ -418,6 +418,22 @@ def test_actions_are_offered_only_where_they_are_allowed() -> None:
     assert 'data-action="skip"' not in html
 
 
+def test_a_page_that_a_pod_serves_has_a_command_where_no_link_leads_to_a_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status = group(1, 1)
+    [work] = status.load.works
+    load = replace(status.load, works=(replace(work, ops_address="0.0.0.0:9464"),))
+    feeds, link = Feeds(replace(status, load=load)), "http://host-0:9464/"
+    with serving(page_routes(feeds)) as server:
+        assert link in get(server, "/group/billing")[1]
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    with serving(page_routes(feeds)) as server:
+        html = get(server, "/group/billing")[1]
+    assert link not in html
+    assert "kubectl port-forward pod/host-0 9464" in html
+
+
 # -- a member's own page ---------------------------------------------------------------------------
 
 CONFIG = Config.from_dict({"bootstrap.servers": "kafka:9092", "group.id": "billing"})

@@ -22,7 +22,7 @@ from coop_consumer.ops.page.group_page import GroupPage, GroupShown, group_page,
 from coop_consumer.ops.page.groups_page import groups_page
 from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import WALLED_REMEDY, Need, NeedKind, Urgency, remedy_for
-from coop_consumer.ops.page.own_page import OwnPage, own_page
+from coop_consumer.ops.page.own_page import PageHost, own_page
 from coop_consumer.ops.page.rendering import group_parts
 from coop_consumer.ops.page.sparkline import sparkline
 from coop_consumer.ops.speed import GroupSpeed, Rate
@@ -57,6 +57,7 @@ from tests.unit.page_values import (
 )
 
 ORDERS = TopicPartition("orders", 0)
+OPS, POD = PageHost("ops"), PageHost("billing-page-1", is_pod=True)
 
 
 def page_of(status: GroupStatus, letters: Letters | None = None, **feed: object) -> GroupPage:
@@ -497,23 +498,50 @@ def test_of_two_thousand_partitions_those_with_trouble_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "host", "place", "href"),
+    ("address", "host", "place", "leads_there"),
     [
-        ("10.0.0.7:9464", "host-7", "10.0.0.7:9464", "http://10.0.0.7:9464/"),
-        ("[2001:db8::7]:80", "host-7", "[2001:db8::7]:80", "http://[2001:db8::7]:80/"),
-        ("0.0.0.0:9464", "host-7", "host-7:9464", "http://host-7:9464/"),
-        ("[::]:9464", "a.example.com", "a.example.com:9464", "http://a.example.com:9464/"),
-        ("127.0.0.1:9464", "host-7", "127.0.0.1:9464", ""),
-        ("127.0.0.1:9464", "ops", "127.0.0.1:9464", "http://127.0.0.1:9464/"),
-        ("[::1]:9464", "ops", "[::1]:9464", "http://[::1]:9464/"),
-        ("[::ffff:127.0.0.1]:9464", "host-7", "127.0.0.1:9464", ""),
-        ("0.0.0.0:9464", "host_7", "host_7:9464", "http://host_7:9464/"),
+        ("10.0.0.7:9464", "host-7", "10.0.0.7:9464", True),
+        ("[2001:db8::7]:80", "host-7", "[2001:db8::7]:80", True),
+        ("0.0.0.0:9464", "host-7", "host-7:9464", True),
+        ("[::]:9464", "a.example.com", "a.example.com:9464", True),
+        ("127.0.0.1:9464", "host-7", "127.0.0.1:9464", False),
+        ("127.0.0.1:9464", "ops", "127.0.0.1:9464", True),
+        ("[::1]:9464", "ops", "[::1]:9464", True),
+        ("[::ffff:127.0.0.1]:9464", "host-7", "127.0.0.1:9464", False),
+        ("0.0.0.0:9464", "host_7", "host_7:9464", True),
     ],
 )
 def test_a_members_own_page_is_linked_where_the_link_leads_to_it(
-    address: str, host: str, place: str, href: str
+    address: str, host: str, place: str, *, leads_there: bool
 ) -> None:
-    assert own_page(address, host, "ops") == OwnPage(place, href)
+    page = own_page(address, host, OPS)
+    assert page is not None
+    assert page.place == place
+    assert page.href == (f"http://{place}/" if leads_there else "")
+    assert bool(page.command) is not leads_there
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "here", "command"),
+    [
+        ("127.0.0.1:9464", "host-7", OPS, "ssh -L 9464:127.0.0.1:9464 host-7"),
+        ("[::1]:80", "host-7", OPS, "ssh -L 80:[::1]:80 host-7"),
+        ("0.0.0.0:9464", "billing-0", POD, "kubectl port-forward pod/billing-0 9464"),
+        ("127.0.0.1:9464", "billing-0", POD, "kubectl port-forward pod/billing-0 9464"),
+        ("10.0.0.7:80", "page-1", POD, "kubectl port-forward pod/page-1 80"),
+        ("127.0.0.1:9464", "-oProxyCommand=x", OPS, ""),
+        ("127.0.0.1:9464", "host-7; rm x", OPS, ""),
+        ("10.0.0.7:80", "$(rm x)", POD, ""),
+    ],
+)
+def test_where_no_link_leads_to_a_members_own_page_a_command_brings_it(
+    address: str, host: str, here: PageHost, command: str
+) -> None:
+    page = own_page(address, host, here)
+    assert page is not None
+    assert page.command == command
+    assert page.local == f"http://localhost:{address.rpartition(':')[2]}/"
+    assert not (command and page.href)
 
 
 @pytest.mark.parametrize(
@@ -538,7 +566,8 @@ def test_a_members_own_page_is_linked_where_the_link_leads_to_it(
     ],
 )
 def test_what_is_no_address_is_no_link(address: str, host: str) -> None:
-    assert own_page(address, host, "ops") is None
+    assert own_page(address, host, OPS) is None
+    assert own_page(address, host, POD) is None
 
 
 def test_the_table_of_members_has_their_own_pages() -> None:
@@ -552,8 +581,29 @@ def test_the_table_of_members_has_their_own_pages() -> None:
     html = group_parts(page, has_view=True, allows=frozenset())["members"]
     assert html.count("<a ") == 1
     assert '<a href="http://10.0.0.7:9464/" rel="noreferrer">own page</a>' in html
-    assert "own page there: 127.0.0.1:9464" in html
+    assert '<code class="paste">ssh -L 9464:127.0.0.1:9464 host-1</code>' in html
+    assert "<code>http://localhost:9464/</code>" in html
     assert "javascript" not in html
+
+
+@pytest.mark.parametrize("it", [overdue(7), hung_elsewhere(7)], ids=["here", "elsewhere"])
+def test_a_handler_that_hangs_in_a_pod_has_the_command_that_brings_its_stack(
+    it: RecordStatus,
+) -> None:
+    status = group(2, 1)
+    works = [replace(work, ops_address="0.0.0.0:9464") for work in status.load.works]
+    [only] = status.partitions
+    status = replace(
+        status,
+        partitions=(replace(only, failed=(it,)),),
+        load=replace(status.load, works=tuple(works)),
+    )
+    view = group_page(seen(status), Letters(), (), NOW_MS, here=POD).view
+    assert view is not None
+    [need] = view.needs.shown
+    first = need.commands[0]
+    assert first.purpose == "bring its own page to http://localhost:9464/"
+    assert first.line == "kubectl port-forward pod/host-0 9464"
 
 
 def test_letters_stay_with_members_though_others_come_and_go() -> None:

@@ -9,6 +9,7 @@ through `shown`, and is escaped by the templates.
     needs       what needs a person, the worst first, each with its command
     picture     partitions and the hash space: where each range lies, whose it is, how far it is
     letters        what the page calls each member, for as long as that is there
+    own_page    where a member's own page is: a link, or a command that brings it
     trouble     why there is nothing to see, and what to do
     sparkline   a figure over the last half hour, as points of a line
     group_page  all that the page of a group says       groups_page  the list of groups

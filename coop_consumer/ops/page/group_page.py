@@ -17,7 +17,7 @@ from assignors import WHOLE
 from coop_consumer.core.policies import NAMES
 from coop_consumer.ops.group_metrics import state_of
 from coop_consumer.ops.page.needs import Needs, Urgency, needs_of_group
-from coop_consumer.ops.page.own_page import OwnPage, own_page
+from coop_consumer.ops.page.own_page import UNKNOWN_HOST, OwnPage, PageHost, own_page
 from coop_consumer.ops.page.picture import GroupPicture, picture_of, worst_partitions
 from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
 from coop_consumer.ops.page.sparkline import Sparkline, sparkline
@@ -180,6 +180,7 @@ class GroupShown:
         needs, picture, tiles, partitions, running, members, keys, scale, policies: The parts.
         partitions_more, members_more: How many are left out of the tables.
         has_times, has_memory: Whether any member reports quantiles, or its memory.
+        brought: Where the first command of the table brings an own page; "": it has none.
     """
 
     state: str
@@ -197,6 +198,7 @@ class GroupShown:
     members_more: int
     has_times: bool
     has_memory: bool
+    brought: str
     keys: tuple[KeyLine, ...]
     scale: ScaleView | None
     policies: tuple[PolicyLine, ...]
@@ -250,7 +252,7 @@ def group_page(
     *,
     options: Sequence[str] = (),
     old_ms: int = OLD_MS,
-    here: str = "",
+    here: PageHost = UNKNOWN_HOST,
 ) -> GroupPage:
     """The page. O(partitions + members).
 
@@ -261,7 +263,7 @@ def group_page(
         now_ms: The time, Unix time.
         options: Words that commands need to find the group.
         old_ms: A picture that is older is called old.
-        here: The name of this host.
+        here: Where it is served.
     """
     group, look = name_shown(feed.group), feed.look
     view = trouble = None
@@ -317,11 +319,16 @@ def stale_words(feed: FeedState, now_ms: int, old_ms: int) -> str:
 
 
 def _view(
-    status: GroupStatus, advice: ScaleAdvice | None, speed: Speed, letters: Letters, here: str
+    status: GroupStatus,
+    advice: ScaleAdvice | None,
+    speed: Speed,
+    letters: Letters,
+    here: PageHost,
 ) -> GroupShown:
     shown = worst_partitions(status, PARTITIONS_SHOWN)
     load = status.load
-    members = status.members[:MEMBERS_SHOWN]
+    members = [_member_line(it, status, letters, here) for it in status.members[:MEMBERS_SHOWN]]
+    brought = (it.page.local for it in members if it.page is not None and it.page.command)
     keys = [key for key in load.keys if key.share >= _KEY_SHARE_MIN][:KEYS_SHOWN]
     return GroupShown(
         state=_state_words(status),
@@ -329,16 +336,17 @@ def _view(
         guarantee=status.guarantee.replace("_", " "),
         patterns=tuple(map(name_shown, status.patterns)),
         notices=tuple(_notices(status)),
-        needs=needs_of_group(status, letters.letter),
+        needs=needs_of_group(status, letters.letter, here),
         picture=picture_of(status, letters),
         tiles=tuple(_tiles(status, advice, speed)),
         partitions=tuple(_partition_line(it, speed.rates.get(it.tp)) for it in shown),
         partitions_more=len(status.partitions) - len(shown),
         running=tuple(_running(status, letters)),
-        members=tuple(_member_line(it, status, letters, here) for it in members),
+        members=tuple(members),
         members_more=len(status.members) - len(members),
         has_times=any(it.p99_us for it in load.works),
         has_memory=any(it.memory_bytes for it in load.works),
+        brought=next(brought, ""),
         keys=tuple(_key_line(key, letters) for key in keys),
         scale=None if advice is None else _scale(status, advice),
         policies=tuple(_policies(status)),
@@ -502,7 +510,7 @@ _STATE_WORDS = {
 
 
 def _member_line(
-    member: MemberSeen, status: GroupStatus, letters: Letters, here: str
+    member: MemberSeen, status: GroupStatus, letters: Letters, here: PageHost
 ) -> MemberLine:
     waiting = {it.waiting for partition in status.partitions for it in partition.handovers}
     state = state_of(member, waiting) if status.state == SETTLED else "joining"

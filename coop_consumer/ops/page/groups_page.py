@@ -15,6 +15,7 @@ from coop_consumer.errors import grant_command
 from coop_consumer.ops.page.group_page import outlook, stale_words, stuck_in
 from coop_consumer.ops.page.letters import Letters
 from coop_consumer.ops.page.needs import Urgency, needs_of_group
+from coop_consumer.ops.page.own_page import UNKNOWN_HOST
 from coop_consumer.ops.page.shown import name_shown
 from coop_consumer.ops.page.trouble import Trouble, trouble_of, trouble_of_listing
 from coop_consumer.plain_text import command, counted
@@ -147,7 +148,7 @@ def _line(feed: FeedState, now_ms: int, old_ms: int) -> GroupLine:
         return GroupLine(group, path, kind, trouble.title, *[_UNKNOWN] * 4)
     letters = Letters()
     letters.meet(it.name for it in status.members)
-    needs = needs_of_group(status, letters.letter)
+    needs = needs_of_group(status, letters.letter, UNKNOWN_HOST)
     left = sum(it.remaining.records for it in status.partitions)
     lags = [it.lag for it in status.partitions if it.lag is not None]
     bad, warn = needs.counts[Urgency.BAD], needs.counts[Urgency.WARN]

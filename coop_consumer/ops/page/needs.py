@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from assignors import WHOLE, TopicPartition
+from coop_consumer.ops.page.own_page import PageHost, own_page
 from coop_consumer.ops.page.shown import error_shown, key_shown, name_shown
 from coop_consumer.plain_text import command, counted
 from coop_consumer.status.model import (
@@ -85,6 +86,8 @@ class Urgency(StrEnum):
 
 
 _URGENCIES = tuple(Urgency)
+_HAVE_STACKS = {NeedKind.OVERDUE, NeedKind.SLOW}
+"""Their handlers run: the stack says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +168,15 @@ class Needs:
         return next((it for it in _URGENCIES if self.counts.get(it)), None)
 
 
-def needs_of_group(status: GroupStatus, letter: Callable[[str], str]) -> Needs:
+def needs_of_group(status: GroupStatus, letter: Callable[[str], str], here: PageHost) -> Needs:
     """What needs a person. O(partitions + failed records).
 
     Args:
         status: The group.
         letter: How the page calls a member.
+        here: Where the page is served.
     """
-    finder = _Finder(status, letter)
+    finder = _Finder(status, letter, here)
     found = list(finder.all())
     is_many = sum(it.kind is NeedKind.PARKED for it in found) > 1
     return sorted_needs(found, _all_parked(status) if is_many else (), finder.untold)
@@ -233,6 +237,7 @@ def _all_parked(status: GroupStatus) -> tuple[Command, ...]:
 class _Finder:
     status: GroupStatus
     letter: Callable[[str], str]
+    here: PageHost
     untold: Counter[tuple[NeedKind, Urgency]] = field(default_factory=Counter)
 
     def all(self) -> Iterator[Need]:
@@ -296,9 +301,19 @@ class _Finder:
             remedy=remedy_for(kind, name_shown(member), name_shown(host)),
             since_ms=since_ms,
             since=self._since(since_ms),
-            commands=self._commands_for(tp, record),
+            commands=(
+                *(self._own_page(member, host) if kind in _HAVE_STACKS else ()),
+                *self._commands_for(tp, record),
+            ),
             actions=decisions(status.group, tp, record.offset) if record.is_parked else (),
         )
+
+    def _own_page(self, member: str, host: str) -> Iterator[Command]:
+        """What brings the member's own page, where no link leads to it."""
+        work = self.status.load.of(member)
+        page = None if work is None else own_page(work.ops_address, host, self.here)
+        if page is not None and page.command:
+            yield Command(f"bring its own page to {page.local}", page.command)
 
     def _where(self, record: RecordStatus) -> tuple[str, str]:
         """The member that has a record's handler, and its host."""
@@ -468,9 +483,12 @@ class _Finder:
         records = list(self._waiting_records(waiting, holder))
         hung = next((it for it in records if it[1].is_overdue), None)
         remedy = "It begins once the handlers there have ended."
+        look: tuple[Command, ...] = ()
         if hung is not None:
             on = self._where(hung[1])[1]
             remedy = remedy_for(NeedKind.OVERDUE, name_shown(holder), name_shown(on))
+            record = look_at(hung[0], hung[1].offset, status.options)
+            look = (*self._own_page(holder, on), record)
         args = {"topic": tp.topic, "partition": tp.partition, "holder": holder}
         return Need(
             kind=NeedKind.WAITS,
@@ -492,10 +510,7 @@ class _Finder:
             "for a key.",
             since_ms=since_ms,
             since=self._since(since_ms),
-            commands=(
-                *(() if hung is None else (look_at(hung[0], hung[1].offset, status.options),)),
-                Command("begin without that release", line),
-            ),
+            commands=(*look, Command("begin without that release", line)),
             actions=(action_link("release", status.group, args),) if is_one else (),
         )
 
@@ -643,17 +658,19 @@ _REMEDIES = {
     NeedKind.PARKED: "Repair the cause, then retry. Or skip it: it then counts as done, and "
     "cannot be taken back.",
     NeedKind.OVERDUE: "The log of {member}{host} has the handler's stack (handler.overdue). So has "
-    "that member's own page, if it runs with --ops. Most often a call has no time-out: give it "
-    "one. on.overdue decides what happens (docs/runbook.md#handleroverdue).",
+    "that member's own page, if it runs with --ops; at an address beyond that host with a token, "
+    "too (--token-file). Most often a call has no time-out: give it one. on.overdue decides what "
+    "happens (docs/runbook.md#handleroverdue).",
     NeedKind.FAILING: "{member} tries it again: if the cause passes, there is nothing to do. Else "
     "repair what its handler needs: the log of {member}{host} has the traceback (record.failed). "
     "It is given up after max.attempts and attempts.for.ms; then on.failure decides.",
     NeedKind.PAUSED: "Whoever has paused it resumes it at {member}{host}: its program by "
     "pool.resume, or a person by that member's own page, if it runs with --ops and "
     "ops.allow.actions.",
-    NeedKind.SLOW: "The own page of {member}{host} has the handler's stack, if it runs with --ops. "
-    "Most often a call has no time-out: give it one. From max.processing.ms on the handler is "
-    "overdue, and the log has its stack, too.",
+    NeedKind.SLOW: "The own page of {member}{host} has the handler's stack, if it runs with --ops; "
+    "at an address beyond that host with a token, too (--token-file). Most often a call has no "
+    "time-out: give it one. From max.processing.ms on the handler is overdue, and the log has its "
+    "stack (handler.overdue).",
     NeedKind.WAITS: "It begins once the handler of that key's last owner has ended.",
 }
 

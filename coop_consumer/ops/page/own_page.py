@@ -1,7 +1,8 @@
-"""Where a member's own page is, as a link of its group's page. Pure.
+"""Where a member's own page is: a link of its group's page, or a command that brings it. Pure.
 
 In: the address at which a member says that it listens, and its host; both may be of strangers. Out:
-`http://HOST:PORT/` and nothing else, made of an address in digits or a plain name, and a port.
+`http://HOST:PORT/` and nothing else, made of an address in digits or a plain name, and a port. A
+command is made of the same pieces, so a shell takes them for words.
 """
 
 from __future__ import annotations
@@ -21,25 +22,48 @@ class OwnPage:
 
     Attributes:
         place: host:port.
-        href: The link; "": only the member's host reaches it, and that is another one.
+        href: The link; "": it would not lead there.
+        command: Brings the page to `local`; "": the link leads there, or no command is known.
+        local: Where it is then: `http://localhost:PORT/`.
     """
 
     place: str
     href: str
+    command: str
+    local: str
 
 
-def own_page(address: str, host: str, here: str) -> OwnPage | None:
+@dataclass(frozen=True, slots=True)
+class PageHost:
+    """Where the page of the group is served.
+
+    Attributes:
+        name: The name of this host. Who reaches it at a loopback address reaches its members so.
+        is_pod: Whether it is a pod of Kubernetes. Its members then are pods, too, whose names no
+            browser outside the cluster can look up.
+    """
+
+    name: str = ""
+    is_pod: bool = False
+
+
+UNKNOWN_HOST = PageHost()
+
+
+def own_page(address: str, host: str, here: PageHost) -> OwnPage | None:
     """Where a member's own page is; None: nobody says it.
 
     Args:
         address: Where the member listens: an address in digits, and a port.
         host: The name of its host.
-        here: The name of this host. Who reaches it at a loopback address reaches its members so.
+        here: Where this page is served.
 
-    >>> own_page("0.0.0.0:9464", "host-7", "ops").href
+    >>> own_page("0.0.0.0:9464", "host-7", PageHost("ops")).href
     'http://host-7:9464/'
-    >>> own_page("127.0.0.1:9464", "host-7", "ops")
-    OwnPage(place='127.0.0.1:9464', href='')
+    >>> own_page("127.0.0.1:9464", "host-7", PageHost("ops")).command
+    'ssh -L 9464:127.0.0.1:9464 host-7'
+    >>> own_page("0.0.0.0:9464", "billing-0", PageHost("page-1", is_pod=True)).command
+    'kubectl port-forward pod/billing-0 9464'
     """
     digits, _, port = address.rpartition(":")
     try:
@@ -52,9 +76,16 @@ def own_page(address: str, host: str, here: str) -> OwnPage | None:
     if "%" in digits or not _PORT.fullmatch(port) or int(port) > _PORT_MAX:
         return None
     name = f"[{ip}]" if ip.version == 6 else str(ip)
+    has_name = _NAME.fullmatch(host) is not None
     if ip.is_unspecified:  # it listens at all addresses of its host
-        if not _NAME.fullmatch(host):
+        if not has_name:
             return None
         name = host
-    place = f"{name}:{port}"
-    return OwnPage(place, "" if ip.is_loopback and host != here else f"http://{place}/")
+    place, is_here, command = f"{name}:{port}", host == here.name, ""
+    if has_name and here.is_pod:
+        command = f"kubectl port-forward pod/{host} {port}"
+    elif has_name and ip.is_loopback and not is_here:
+        command = f"ssh -L {port}:{place} {host}"
+    leads_there = not command and (is_here or not ip.is_loopback)
+    href = f"http://{place}/" if leads_there else ""
+    return OwnPage(place, href, command, f"http://localhost:{port}/")

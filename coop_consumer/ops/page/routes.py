@@ -6,6 +6,7 @@ last looks. A group's name may have any character, a slash too: so it is the las
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +23,14 @@ from coop_consumer.ops.page import rendering
 from coop_consumer.ops.page.group_page import OLD_MS, group_page
 from coop_consumer.ops.page.groups_page import groups_page
 from coop_consumer.ops.page.letters import Letters
+from coop_consumer.ops.page.own_page import PageHost
 from coop_consumer.ops.page.stream import LivePage, Shown
 
 _REFRESH_MIN_S, _REFRESH_MAX_S = 2, 3_600
 _OLD_IN_LIST = 3
 """A group whose page nobody has open is looked at less often."""
+_OF_A_POD = "KUBERNETES_SERVICE_HOST"
+"""Kubernetes sets it in every container."""
 _KEPT = "public, max-age=31536000, immutable"
 _STATIC_FILES = {
     "page.css": "text/css; charset=utf-8",
@@ -183,7 +187,7 @@ class _LivePages:
                 now_ms(),
                 options=self._options,
                 old_ms=self._old_ms,
-                here=platform.node(),
+                here=PageHost(platform.node(), is_pod=_OF_A_POD in os.environ),
             )
             parts = rendering.group_parts(page, has_view=page.view is not None, allows=self._allows)
             return Shown(page.title, page.version, {**parts, "stale": page.stale}, page)
