@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 import socket
 import subprocess
@@ -97,13 +98,17 @@ def free_address() -> str:
 
 
 @contextmanager
-def prometheus(folder: Path, *targets: str) -> Iterator[Prometheus]:
-    """Run one that scrapes these every second."""
+def prometheus(folder: Path, token: Path, *targets: str) -> Iterator[Prometheus]:
+    """Run one that scrapes these every second, and gives them all a token."""
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(ALERTS)],
         "scrape_configs": [
-            {"job_name": "coop", "static_configs": [{"targets": list(targets)}]},
+            {
+                "job_name": "coop",
+                "authorization": {"credentials_file": str(token)},
+                "static_configs": [{"targets": list(targets)}],
+            },
         ],
     }
     (folder / "prometheus.yaml").write_text(json.dumps(config))  # YAML takes JSON
@@ -163,13 +168,17 @@ def test_every_query_of_dashboard_and_alerts_parses_and_answers(
         },
     )
     its.produce([f"key-{number}" for number in range(50)])
-    settings = {**its.settings, "ops.address": "127.0.0.1:0"}
+    token = tmp_path / "token"
+    token.write_text(secrets.token_hex(32), encoding="utf-8")
+    served = {"ops.address": "127.0.0.1:0", "ops.token.file": str(token)}
+    settings = {**its.settings, **served}
     with (
         WorkerPool(Totals, settings, [its.topic], workers=2) as pool,
         exporting(its, its.group) as exporter,
     ):
         assert pool._ops is not None
-        with prometheus(tmp_path, pool._ops.address, exporter.address) as its_prometheus:
+        # The member asks for the token, and the exporter takes who has one, too.
+        with prometheus(tmp_path, token, pool._ops.address, exporter.address) as its_prometheus:
             eventually(lambda: len(its_prometheus.query("up == 1")) == 2)
             eventually(lambda: its_prometheus.query('coop_group_members{state="working"} == 1'))
             eventually(lambda: its_prometheus.query("coop_client_brokers_up"))

@@ -1,6 +1,6 @@
-"""`coop-consumer run` as a process, whose worker obeys a test.
+"""`coop-consumer` as a process; `run` with a worker that obeys a test.
 
-In: a job and options. Out: the lines that the command prints. The worker prints which record it
+In: a job and options. Out: the lines that the command prints. That worker prints which record it
 begins and in which process. It goes on when a line comes on stdin, or when stdin is closed.
 """
 
@@ -75,28 +75,17 @@ class LedSetup(Led):
 """
 
 
-class Command:
-    """One `coop-consumer run` and the lines it has printed.
+class Started:
+    """One `coop-consumer` and the lines it has printed.
 
     Args:
-        folder: Where to run it; the worker's module is written there.
-        orders: The group and its topic.
-        worker: Which of the workers above.
-        options: More words of the command line.
-
-    Attributes:
-        file: The file of settings; it has the number of workers.
+        folder: Where to run it.
+        words: Of the command line.
     """
 
-    def __init__(self, folder: Path, orders: Job, worker: str, *options: str) -> None:
-        (folder / "led.py").write_text(WORKER, encoding="utf-8")
-        given = [f"--config={name}={value}" for name, value in orders.settings.items()]
-        self.file = folder / "led.properties"
-        self.file.write_text("workers=1\n", encoding="utf-8")
-        settings = ["--config-file", str(self.file), *given]
-        line = ["run", f"led:{worker}", "--topics", orders.topic, *settings]
+    def __init__(self, folder: Path, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "coop_consumer.cli", *line, *options],
+            [sys.executable, "-m", "coop_consumer.cli", *words],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
@@ -122,17 +111,6 @@ class Command:
             assert line, f"ended without {text!r}:\n{''.join(seen)}"
         return line
 
-    def go_on(self) -> None:
-        """Let the worker go on."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def let_all_go(self) -> None:
-        """Let the worker go on with all records that run or ever will."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
     def end(self) -> int:
         """Wait for the command's end; returns the exit code."""
         return self.process.wait(WAIT_S)
@@ -146,3 +124,37 @@ class Command:
         self._reader.join(WAIT_S)
         self.process.stdout.close()
         self.process.wait()
+
+
+class Command(Started):
+    """One `coop-consumer run` of a worker that obeys a test.
+
+    Args:
+        folder: Where to run it; the worker's module is written there.
+        orders: The group and its topic.
+        worker: Which of the workers above.
+        options: More words of the command line.
+
+    Attributes:
+        file: The file of settings; it has the number of workers.
+    """
+
+    def __init__(self, folder: Path, orders: Job, worker: str, *options: str) -> None:
+        (folder / "led.py").write_text(WORKER, encoding="utf-8")
+        given = [f"--config={name}={value}" for name, value in orders.settings.items()]
+        self.file = folder / "led.properties"
+        self.file.write_text("workers=1\n", encoding="utf-8")
+        settings = ["--config-file", str(self.file), *given]
+        line = ["run", f"led:{worker}", "--topics", orders.topic, *settings]
+        super().__init__(folder, *line, *options)
+
+    def go_on(self) -> None:
+        """Let the worker go on."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def let_all_go(self) -> None:
+        """Let the worker go on with all records that run or ever will."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()

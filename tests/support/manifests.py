@@ -6,6 +6,7 @@ we use, as the custom resource definitions of KEDA 2 and of the Prometheus opera
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,27 @@ def manifests() -> Iterator[Manifest]:
             yield Manifest(path.name, body)
 
 
+def mounted(it: Manifest, folder: Path) -> list[str]:
+    """The arguments of its container, with all that the pod mounts below a folder.
+
+    Secrets are files there, as they would be in the pod.
+    """
+    assert it.pod is not None
+    secrets = {one.name: one.body["stringData"] for one in manifests() if one.kind == "Secret"}
+    volumes = {one["name"]: one.get("secret") for one in it.pod["spec"]["volumes"]}
+    places: dict[str, Path] = {}
+    for mount in it.containers[0]["volumeMounts"]:
+        places[mount["mountPath"]] = place = folder / mount["name"]
+        place.mkdir()
+        if secret := volumes.get(mount["name"]):
+            for name, text in secrets[secret["secretName"]].items():
+                (place / name).write_text(text, encoding="utf-8")
+    inside = re.compile(f"=({'|'.join(map(re.escape, places))})(?=/|$)")
+    return [
+        inside.sub(lambda found: f"={places[found[1]]}", word) for word in it.containers[0]["args"]
+    ]
+
+
 def _object(required: str = "", **properties: Json) -> Json:
     """Nothing but these properties; the required ones by their names, between blanks."""
     return {
@@ -93,6 +115,11 @@ CUSTOM: dict[str, Json] = {
                     port=_TEXT,
                     path=_TEXT,
                     interval={"type": "string", "pattern": "^[0-9]+(ms|s|m)$"},
+                    authorization=_object(
+                        "credentials",
+                        type=_TEXT,
+                        credentials=_object("name key", name=_TEXT, key=_TEXT),
+                    ),
                 )
             ),
         ),

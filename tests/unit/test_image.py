@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from coop_consumer.config import Config
+from coop_consumer.config.addresses import is_loopback
 from coop_consumer.errors import ExitCode
 from tests.support.manifests import manifests
 from tests.unit.test_pages import refusal
@@ -30,6 +31,7 @@ NEEDS_A_PERSON = {
     *(ExitCode.MISSING, ExitCode.CONFLICT, ExitCode.DISK_FULL),
 }
 ROOM_S = 10
+RUN = "billing:Billing --topics orders"
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
@@ -119,11 +121,30 @@ def settings(section: str) -> dict[str, str]:
 
 
 def test_the_unit_starts_a_command_that_exists() -> None:
-    run = "billing:Billing --topics orders"
-    line = settings("Service")["ExecStart"].replace("%i", "billing").replace("$COOP_RUN", run)
-    program, *words = shlex.split(line)
+    program, *words = start_of_unit()
     assert Path(program).name == "coop-consumer"
     assert refusal(words) == ""
+
+
+def start_of_unit() -> list[str]:
+    """The words by which it starts a member of the group billing."""
+    given = settings("Service")
+    line = given["ExecStart"].replace("%i", "billing")
+    name, _, value = given["Environment"].partition("=")
+    for variable, text in ((f"${{{name}}}", value), ("$COOP_RUN", RUN)):
+        assert line.count(variable) == 1
+        line = line.replace(variable, text)
+    return shlex.split(line)
+
+
+def test_a_member_of_the_unit_has_metrics_and_probes_and_a_log_for_programs() -> None:
+    """And what pip installs as the page says suffices for these."""
+    words = start_of_unit()
+    assert is_loopback(words[words.index("--ops") + 1].rpartition(":")[0])
+    assert words[words.index("--log-format") + 1] == "json"
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    [extras] = re.findall(r"/pip install '\.\[([\w,]+)\]'", page)
+    assert set(extras.split(",")) == {"cli", "log", "metrics", "web"}
 
 
 def test_the_unit_writes_only_where_systemd_lets_it() -> None:

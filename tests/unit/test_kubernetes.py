@@ -271,6 +271,41 @@ def group_of_members() -> str:
     return named.partition("=")[2]
 
 
+def token_of(it: Manifest) -> tuple[str, str]:
+    """The Secret that holds the token a pod asks for, and its key."""
+    assert it.pod is not None
+    volumes = {one["name"]: one.get("secret") for one in it.pod["spec"]["volumes"]}
+    [path] = [one for one in arguments(it) if one.startswith("--token-file=")]
+    folder, _, key = path.partition("=")[2].rpartition("/")
+    [mount] = [one for one in it.containers[0]["volumeMounts"] if one["mountPath"] == folder]
+    return volumes[mount["name"]]["secretName"], key
+
+
+def test_prometheus_sends_the_token_to_whoever_asks_for_it() -> None:
+    [monitor] = [it for it in ALL if it.kind == "PodMonitor"]
+    for endpoint in monitor.body["spec"]["podMetricsEndpoints"]:
+        sent = endpoint.get("authorization", {}).get("credentials", {})
+        pods = selected(monitor.body["spec"]["selector"]["matchLabels"])
+        asking = [it for it in pods if it.containers[0]["ports"][0]["name"] == endpoint["port"]]
+        assert asking
+        for it in asking:
+            if arguments(it)[1] == "run":
+                assert (sent["name"], sent["key"]) == token_of(it)
+            else:
+                assert (arguments(it)[1], sent) == ("exporter", {}), "it has no token to ask for"
+
+
+@pytest.mark.parametrize("it", WITH_PODS, ids=str)
+def test_what_shows_a_page_to_the_cluster_asks_for_a_token(it: Manifest) -> None:
+    """Without one, people who look at night find a page that is closed."""
+    if arguments(it)[1] in {"run", "web"}:
+        assert token_of(it) == ("billing-token", "token")
+
+
+def test_all_secrets_are_in_one_file() -> None:
+    assert {it.file for it in ALL if it.kind == "Secret"} == {"config.yaml"}
+
+
 def test_keda_sends_the_secret_that_the_page_asks_for() -> None:
     [scaler] = [it for it in SCALERS if it.file == "keda-metrics-api.yaml"]
     [trigger] = scaler.body["spec"]["triggers"]
@@ -278,12 +313,7 @@ def test_keda_sends_the_secret_that_the_page_asks_for() -> None:
     assert trigger["authenticationRef"]["name"] == login.name
     [target] = login.body["spec"]["secretTargetRef"]
     [page] = [it for it in WITH_PODS if arguments(it)[1] == "web"]
-    assert page.pod is not None
-    volumes = {one["name"]: one.get("secret") for one in page.pod["spec"]["volumes"]}
-    [path] = [one for one in arguments(page) if one.startswith("--token-file=")]
-    folder, _, key = path.partition("=")[2].rpartition("/")
-    [mount] = [one for one in page.containers[0]["volumeMounts"] if one["mountPath"] == folder]
-    assert (volumes[mount["name"]], key) == ({"secretName": target["name"]}, target["key"])
+    assert token_of(page) == (target["name"], target["key"])
     assert target["parameter"] == "token", "KEDA's name for what `bearer` sends"
 
 
