@@ -59,6 +59,14 @@ def test_alerts_ask_only_for_what_the_table_has() -> None:
     assert named <= known()
 
 
+def test_an_exporter_that_sees_nothing_shows_beside_what_needs_a_person() -> None:
+    """It leaves the group's other figures out, which looks like calm."""
+    rows = [panel["gridPos"]["y"] for panel in panels() if panel["type"] == "row"]
+    above = [panel for panel in panels() if panel["gridPos"]["y"] < rows[1] and "targets" in panel]
+    asked = " ".join(target["expr"] for panel in above for target in panel["targets"])
+    assert {"coop_group_up", "coop_group_look_age_seconds"} <= set(re.findall(r"coop_\w+", asked))
+
+
 def test_panels_do_not_lie_on_each_other() -> None:
     places: set[tuple[int, int]] = set()
     for panel in panels():
