@@ -1,6 +1,6 @@
-"""Members started as their manifests start them, on real processes: who gets in, and who does not.
+"""Members as manifests and the unit start them, on real processes: who gets in, and who does not.
 
-No cluster takes part. What a pod mounts is in a folder, and the port is any free one.
+No cluster and no systemd take part. What a pod mounts is in a folder, and the port is any free one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.support.job import Job
 from tests.support.journal import WAIT_S
 from tests.support.manifests import Manifest, manifests, mounted
 from tests.support.stock import eventually
+from tests.support.systemd_unit import start_of_unit
 
 pytestmark = pytest.mark.integration
 
@@ -58,12 +59,11 @@ def started(it: Manifest, its: Job, folder: Path, token: str) -> Started:
 
 
 @contextmanager
-def running(it: Manifest, its: Job, folder: Path, token: str) -> Iterator[tuple[Started, str]]:
-    """Start it for the length of a block; with its port."""
-    run = started(it, its, folder, token)
+def at_work(run: Started) -> Iterator[str]:
+    """The port at which it answers; it is put away after the block."""
     try:
         line = json.loads(run.wait_for("metrics at http://"))
-        yield run, line["message"].rpartition("/metrics")[0].rpartition(":")[2]
+        yield line["message"].rpartition("/metrics")[0].rpartition(":")[2]
     finally:
         run.put_away()
 
@@ -88,7 +88,8 @@ def test_a_member_of_a_manifest_lets_probes_in_and_shows_the_rest_to_who_has_the
     it: Manifest, job: MakeJob, tmp_path: Path
 ) -> None:
     token = secrets.token_hex(32)
-    with running(it, job(), tmp_path, token) as (run, port):
+    run = started(it, job(), tmp_path, token)
+    with at_work(run) as port:
         assert answered(port, "/livez", Host="10.1.2.3:9464")[0] == 200, "as a kubelet asks"
         eventually(lambda: answered(port, "/readyz", Host="10.1.2.3:9464")[0] == 200)
 
@@ -120,3 +121,28 @@ def test_the_token_of_the_manifests_must_be_replaced(job: MakeJob, tmp_path: Pat
         assert run.end() == ExitCode.USAGE
     finally:
         run.put_away()
+
+
+def test_a_member_of_the_unit_answers_to_its_host_without_a_token(
+    job: MakeJob, tmp_path: Path
+) -> None:
+    its = job()
+    (tmp_path / "billing.py").write_text(WORKER, encoding="utf-8")
+    (tmp_path / "billing.properties").write_text("workers=3\n", encoding="utf-8")
+    own = {
+        "orders": its.topic,
+        "billing": its.group,
+        "127.0.0.1:9464": "127.0.0.1:0",
+        "/etc/coop-consumer/billing.properties": str(tmp_path / "billing.properties"),
+        "state.dir=/var/lib/coop-consumer/billing": f"state.dir={tmp_path}",
+    }
+    words = [own.pop(word, word) for word in start_of_unit()[1:]]
+    assert not own
+    run = Started(tmp_path, *words, "--bootstrap", str(its.client["bootstrap.servers"]))
+    with at_work(run) as port:
+        eventually(lambda: answered(port, "/readyz")[0] == 200)
+        status, _, text = answered(port, "/metrics")
+        assert (status, "coop_workers{" in text) == (200, True)
+        assert answered(port, "/")[0] == 200
+        run.process.terminate()
+        assert run.end() == ExitCode.OK

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -20,18 +19,17 @@ from coop_consumer.config import Config
 from coop_consumer.config.addresses import is_loopback
 from coop_consumer.errors import ExitCode
 from tests.support.manifests import manifests
+from tests.support.systemd_unit import UNIT, settings, start_of_unit
 from tests.unit.test_pages import refusal
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "deploy" / "docker"
-UNIT = ROOT / "deploy" / "systemd" / "coop-consumer@.service"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NEEDS_A_PERSON = {
     *(ExitCode.USAGE, ExitCode.UNAUTHORIZED, ExitCode.STOPPED),
     *(ExitCode.MISSING, ExitCode.CONFLICT, ExitCode.DISK_FULL),
 }
 ROOM_S = 10
-RUN = "billing:Billing --topics orders"
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
@@ -112,29 +110,10 @@ def hadolint(program: str, text: str) -> str:
 # ---- the unit ------------------------------------------------------------------------------------
 
 
-def settings(section: str) -> dict[str, str]:
-    """The settings of a section of the unit; a backslash ends a line that goes on in the next."""
-    text = re.sub(r"\\\n\s*", "", UNIT.read_text(encoding="utf-8"))
-    body = text.partition(f"[{section}]\n")[2].partition("\n[")[0]
-    lines = [line for line in body.splitlines() if line and not line.startswith("#")]
-    return dict(line.split("=", 1) for line in lines)
-
-
 def test_the_unit_starts_a_command_that_exists() -> None:
     program, *words = start_of_unit()
     assert Path(program).name == "coop-consumer"
     assert refusal(words) == ""
-
-
-def start_of_unit() -> list[str]:
-    """The words by which it starts a member of the group billing."""
-    given = settings("Service")
-    line = given["ExecStart"].replace("%i", "billing")
-    name, _, value = given["Environment"].partition("=")
-    for variable, text in ((f"${{{name}}}", value), ("$COOP_RUN", RUN)):
-        assert line.count(variable) == 1
-        line = line.replace(variable, text)
-    return shlex.split(line)
 
 
 def test_a_member_of_the_unit_has_metrics_and_probes_and_a_log_for_programs() -> None:
