@@ -17,14 +17,14 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m coop_consumer.ops.reference`; change the table there, not this page. -->
 
-A member shows its figures at `/metrics` in Prometheus' format, if it is told an address:
+A member shows its figures at `/metrics` in Prometheus' format, if it is told an address. It needs
+the extras `metrics` and `web`:
 
 <!-- run first:
 coop-consumer topic create orders --partitions 3
 -->
 <!-- runs until it prints: metrics at http:// -->
 ```sh
-pip install '.[cli,metrics,web]'
 coop-consumer run billing:Billing --topics orders --group billing --ops   # at 127.0.0.1:9464
 ```
 

@@ -1,9 +1,15 @@
-"""What README and docs say, pasted block by block by a stranger with an empty home."""
+"""What README and docs say, pasted block by block by a stranger with an empty home.
+
+README's blocks begin with an installation, so its test needs a package index, as `make venv` does.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -13,7 +19,7 @@ import pytest
 from coop_consumer.broker.detached import USUAL_PORT
 from coop_consumer.broker.jars import cache_home
 from tests.support.brokers import own_broker
-from tests.support.pages import PAGES, RUN, PageRun, blocks_of
+from tests.support.pages import PAGES, ROOT, RUN, PageRun, blocks_of
 from tests.support.stock import eventually
 
 pytestmark = pytest.mark.integration
@@ -28,6 +34,8 @@ RUNNABLE = [
 ]
 CACHE = {"COOP_CACHE_DIR": str(cache_home(os.environ))}
 """The jars that the suite has: a stranger would fetch 44 MB."""
+MADE = (".*", "__pycache__", "*.egg-info", "build", "dist", "target")
+"""What is in a checkout after some work, and not in a fresh one."""
 
 
 @pytest.fixture
@@ -47,9 +55,23 @@ def stopped(tmp_path: Path) -> Iterator[None]:
         run.call("coop-consumer", "broker", "stop")
 
 
+@pytest.fixture
+def pip_cache() -> dict[str, str]:
+    """What pip has fetched for the suite."""
+    words = [sys.executable, "-m", "pip", "cache", "dir"]
+    asked = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    return {"PIP_CACHE_DIR": asked.stdout.strip()}
+
+
 @pytest.mark.usefixtures("usual_port_taken", "stopped")
-def test_a_stranger_gets_through_readme_whatever_port_is_free(tmp_path: Path) -> None:
-    with PageRun(tmp_path, {}, CACHE) as run:
+def test_a_stranger_gets_through_readme_whatever_port_is_free(
+    tmp_path: Path, pip_cache: dict[str, str]
+) -> None:
+    checkout = tmp_path / "checkout"
+    shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(*MADE))
+    python = {"python3 ": f"{sys.executable} "}
+    home = {**CACHE, **pip_cache, "HOME": str(tmp_path)}
+    with PageRun(checkout, python, home, installs=True) as run:
         for block in blocks_of(README):
             run.run(block)
         assert f"port {USUAL_PORT} is taken by another program" in run.printed
@@ -68,7 +90,6 @@ def address() -> Iterator[str]:
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_a_stranger_gets_through_a_page(page: Path, tmp_path: Path, address: str) -> None:
     ours = {
-        "localhost:9092": address,
         "--ops ": "--ops 127.0.0.1:0 ",
         "exporter billing": "exporter --address 127.0.0.1:0 billing",
         "/tmp/": f"{tmp_path}/",  # noqa: S108 - as pages have it

@@ -1,6 +1,7 @@
 """`python -m tests.packages`: builds sdist and wheel, checks them, and installs the wheel afresh.
 
-In: interpreters, extras. Out: `dist/`, a line for each step, and exit code 1 if one has failed:
+In: interpreters, by default each of 3.11 to 3.14 that is found; extras, by default all. Out:
+`dist/`, a line for each step, and exit code 1 if one has failed:
 
     build     an sdist, and a wheel of it
     twine     the metadata, and README as an index would show it
@@ -15,6 +16,7 @@ It needs the extra `package`, and a registry for the dependencies.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import shutil
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -146,10 +148,18 @@ def all_extras() -> list[str]:
 
 
 def found_interpreters() -> list[str]:
-    """Those of this machine that work."""
-    named = [shutil.which(f"python3.{minor}") for minor in MINORS]
-    found = [it for it in named if it and works(it)]
-    return found or [sys.executable]
+    """One of this machine that works for each version, if there is one."""
+    named = [f"python3.{minor}" for minor in MINORS]
+    found = [next(filter(works, places_of(name)), None) for name in named]
+    return [it for it in found if it] or [sys.executable]
+
+
+def places_of(name: str) -> Iterator[str]:
+    """Where an interpreter may be. pyenv has versions that its own commands refuse to run."""
+    if on_path := shutil.which(name):
+        yield on_path
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    yield from sorted(map(str, pyenv.glob(f"versions/*/bin/{name}")))
 
 
 def works(interpreter: str) -> bool:

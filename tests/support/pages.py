@@ -38,8 +38,11 @@ RUN = ("sh", "python")
 """The languages of blocks that are run, unless their mark says otherwise."""
 SHOWN = ("", "json", "properties", "sql", "yaml")
 """Those of blocks that show something: output, a picture, a file."""
-BLOCK_S = 100.0
+BLOCK_S = 300.0
+"""Until a block counts as stuck. One of README's installs packages."""
 _SHELL = ("bash", "-euo", "pipefail", "-c")
+_OURS = ("COOP_", "PYTHON", "VIRTUAL_ENV", "XDG_")
+"""How the names of variables begin that a stranger does not have."""
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$"
@@ -172,27 +175,36 @@ class Background:
 
 
 class PageRun:
-    """Runs the blocks of one page in a folder, one after the other, as a reader pastes them.
+    """Runs the blocks of one page, one after the other, as a reader pastes them into one shell.
 
     Args:
-        folder: The reader's home, and where the commands run.
+        folder: The reader's home, and where the first block runs. A `cd` counts for all blocks
+            that follow.
         replaced: What the suite has instead of what the page names, such as a broker's address.
         variables: More of the environment.
+        installs: Run lines of `pip install`, too, instead of having what the suite has.
     """
 
     def __init__(
-        self, folder: Path, replaced: Mapping[str, str], variables: Mapping[str, str]
+        self,
+        folder: Path,
+        replaced: Mapping[str, str],
+        variables: Mapping[str, str],
+        *,
+        installs: bool = False,
     ) -> None:
         self._folder = folder
         self._replaced = replaced
-        own = {
-            name: it for name, it in os.environ.items() if not name.startswith(("COOP_", "XDG_"))
+        self._installs = installs
+        own = {name: it for name, it in os.environ.items() if not name.startswith(_OURS)}
+        packages = {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(sys.path),
         }
         self._environment = {
             **own,
+            **({} if installs else packages),
             "HOME": str(folder),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(sys.path),
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "120",
             **variables,
@@ -224,25 +236,28 @@ class PageRun:
         """Run one block, unless its mark says otherwise; it must end with exit code 0."""
         if block.language not in RUN or block.mark.reason:
             return
-        text = without_installs(self._ours(block.text))
+        text = self._ours(block.text)
+        if not self._installs:
+            text = without_installs(text)
         if block.mark.file:
             (self._folder / block.mark.file).write_text(text, encoding="utf-8")
         if block.mark.until or block.mark.runs_on:
             self._start(block, text)
             return
         if block.language == "python":
-            printed = self.call(sys.executable, "-c", text, where=str(block))
+            printed = self.call("python", "-c", text, where=str(block))
         else:
             after = self._folder / ".environment"
             script = f"{text}\nenv -0 > '{after}'\n"
             printed = self.call(*_SHELL, script, where=str(block))
             self._environment = dict(_variables(after.read_text()))
+            self._folder = Path(self._environment["PWD"])
         assert block.mark.prints in printed, f"{block} printed:\n{printed}"
 
     def _start(self, block: Block, text: str) -> None:
         words = [*_SHELL, text]
         if block.language == "python":
-            words = [sys.executable, block.mark.file]
+            words = ["python", block.mark.file]
         started = Background(words, self._folder, self._environment)
         self._leftovers.callback(started.put_away)
         self._background.append(started)

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 import coop_consumer
-from tests.packages.__main__ import INTERNAL, all_extras, missing_in
+from tests.packages.__main__ import INTERNAL, all_extras, found_interpreters, missing_in
 from tests.packages.imports import PACKAGES
 
 ROOT = Path(__file__).parents[2]
@@ -136,6 +136,21 @@ def is_packaged(path: Path, patterns: dict[str, list[str]]) -> bool:
 def test_a_file_that_an_sdist_lacks_is_found() -> None:
     names = ["coop_consumer-1.0", "coop_consumer-1.0/README.md"]
     assert missing_in(names, ["README.md", "docs/cli.md"]) == ["docs/cli.md"]
+
+
+def test_an_interpreter_is_found_where_its_command_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyenv has commands for all its versions, and runs those of the chosen one alone."""
+    refused, works = tmp_path / "shims", tmp_path / "versions" / "3.13.0" / "bin"
+    for folder, code in ((refused, 127), (works, 0)):
+        folder.mkdir(parents=True)
+        command = folder / "python3.13"
+        command.write_text(f"#!/bin/sh\nexit {code}\n")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(refused))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert found_interpreters() == [str(works / "python3.13")]
 
 
 def test_everything_can_be_imported_with_warnings_as_errors() -> None:
