@@ -45,14 +45,15 @@ def to_the_first_record(home: Path, name: str) -> float:
     """The seconds that README takes in a fresh clone, below a home."""
     checkout = home / name / "checkout"
     subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True)
-    with PageRun(checkout, {}, {"HOME": str(home)}, installs=True) as run:
-        began = monotonic()
-        try:
+    run = PageRun(checkout, {}, {"HOME": str(home)}, installs=True)
+    began = monotonic()
+    try:
+        with run:
             for block in up_to_the_first_record():
                 run.run(block)
             return monotonic() - began
-        finally:
-            run.call("coop-consumer", "broker", "stop")
+    finally:
+        run.call("coop-consumer", "broker", "stop")
 
 
 def up_to_the_first_record() -> Iterator[Block]:
