@@ -45,6 +45,18 @@ def test_a_row_says_what_it_is_when_it_is_bad_and_what_to_do(row: Metric) -> Non
         assert row.unit in row.name
 
 
+IMPERATIVES = {
+    *("Allow", "Ask", "Compare", "Do", "Have", "Judge", "Look", "Raise", "Read", "Run", "See"),
+    *("Set", "Start", "Upgrade"),
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_what_to_do_begins_with_a_verb_that_says_so_or_is_nothing(row: Metric) -> None:
+    assert row.remedy.split()[0] in IMPERATIVES or row.remedy.startswith("Nothing; ")
+    assert row.remedy.startswith("Nothing; ") == (row.bad == "Never by itself.")
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_no_label_has_a_key_an_offset_or_a_members_name(row: Metric) -> None:
     known = {

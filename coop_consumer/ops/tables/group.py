@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from coop_consumer.ops.metric import MetricSection
-from coop_consumer.ops.tables.row import FINE, LOOK, rows_of
+from coop_consumer.ops.tables.row import FINE, LOOK, STRANGER, rows_of
 
 _, _gauge, _ = rows_of(MetricSection.GROUP)
 
-_STATUS = (
-    "`coop-consumer status GROUP` names the record, why it stands, and the command that helps."
-)
+_STATUS = "Run `coop-consumer status GROUP`: it names the record, why it stands, and what helps."
 
 SEEN = (
     _gauge(
@@ -17,7 +15,7 @@ SEEN = (
         "1: the last look at the group succeeded. 0: the group does not exist, a right is missing, "
         "or no broker answered; its other metrics are left out then, and the log says why.",
         "It is 0.",
-        "Read the exporter's log. `coop-consumer status GROUP` says the same.",
+        "Read the exporter's log, or run `coop-consumer status GROUP`: both say why.",
     ),
     _gauge(
         "group_look_seconds", "seconds", "",
@@ -29,7 +27,8 @@ SEEN = (
         "group_look_age_seconds", "seconds", "",
         "How long ago the look was that all other metrics of the group are of.",
         "It is above a minute.",
-        "A broker does not answer: read the exporter's log.",
+        "Read the exporter's log, and run `coop-consumer doctor --group GROUP`: a broker does not "
+        "answer.",
     ),
 )  # fmt: skip
 
@@ -50,13 +49,14 @@ PLACES = (
         "The offset below which members can read. It is below the end while a transaction is "
         "undecided.",
         "It stands still while the end grows.",
-        "`coop-consumer status GROUP` says whose transaction it is, and what ends it.",
+        "Run `coop-consumer status GROUP`: it says whose transaction it is, and what ends it.",
     ),
     _gauge(
         "group_committed_offset", "offset", "topic partition",
         "The offset in Kafka's own store. Left out where nothing is committed.",
         "It is far below the stable offset.",
-        "The member that leads the partition mirrors it every few seconds: look at its log.",
+        "Read the log of the member that leads the partition: it should mirror it every few "
+        "seconds (`offsets.not_mirrored`).",
     ),
     _gauge(
         "group_lag", "records", "topic partition",
@@ -68,7 +68,7 @@ PLACES = (
         "group_records_left", "records", "topic partition",
         "Records that are not done. Where heavy keys or undecided transactions are, an estimate.",
         "It grows.",
-        "`coop-consumer scale GROUP` says how many members help.",
+        "Run `coop-consumer scale GROUP`: it says how many members help.",
     ),
     _gauge(
         "group_gap_ranges", "ranges", "topic partition",
@@ -89,7 +89,7 @@ PLACES = (
         "1: the record that holds the stable offset waits for a decision. 0: it does not, or "
         "nothing stands.",
         "It is 1.",
-        "`coop-consumer status GROUP` prints the commands: `retry` or `skip`.",
+        "Run `coop-consumer status GROUP`, and the command that it prints: `retry` or `skip`.",
     ),
     _gauge(
         "group_oldest_record_seconds", "seconds", "topic partition",
@@ -102,13 +102,14 @@ PLACES = (
         "group_parked_records", "records", "topic partition",
         "Records that wait for a decision.",
         "It is above 0.",
-        "`coop-consumer status GROUP` prints the commands: `retry` or `skip`.",
+        "Run `coop-consumer status GROUP`, and the command that it prints: `retry` or `skip`.",
     ),
     _gauge(
         "group_failing_records", "records", "topic partition",
         "Records that have failed and are tried again.",
         "It grows.",
-        "The members' logs have the failures.",
+        "Read the members' logs, which have the failures. If they are alike, repair what the "
+        "handlers need.",
     ),
 )  # fmt: skip
 
@@ -117,7 +118,8 @@ WHOLE_GROUP = (
         "group_handover_seconds", "seconds", "",
         "How long the longest of the handovers under way has taken. 0: there is none.",
         "It is above the time of the slowest handler.",
-        "`coop-consumer status GROUP` names who waits for whom; `coop-consumer release` helps.",
+        "Run `coop-consumer status GROUP`: it names who waits for whom. End the process that "
+        "hangs; if you cannot, see `coop-consumer release GROUP --dry-run`.",
     ),
     _gauge(
         "group_unowned_share", "ratio", "topic",
@@ -132,7 +134,7 @@ WHOLE_GROUP = (
         "(have no range), `joining` (all of them, while the group rebalances), `plain` (of another "
         "assignor), `unreadable` (of another version).",
         "`unreadable` is above 0; or their sum is below what was started.",
-        "`coop-consumer status GROUP` says why a member gets nothing.",
+        "Run `coop-consumer status GROUP`: it says why a member gets nothing.",
     ),
     _gauge(
         "group_wanted_members", "members", "",
@@ -145,13 +147,14 @@ WHOLE_GROUP = (
         "group_useful_members", "members", "",
         "Beyond so many members another one does nothing. Left out where no limit is known.",
         "It equals `coop_group_wanted_members` while `coop_group_records_left` grows.",
-        "A key limits the group: `coop-consumer scale GROUP` names it.",
+        "Run `coop-consumer scale GROUP`: it names the key that limits the group. Make its handler "
+        "quicker, or split it.",
     ),
     _gauge(
         "group_top_key_share", "ratio", "topic",
         "Which part of a partition's work its heaviest key has; of the topic's worst partition.",
         "It is above 0.5.",
-        "`coop-consumer status GROUP` names the key. docs/load.md says what can be done.",
+        "Run `coop-consumer status GROUP`: it names the key. See docs/load.md for what helps.",
     ),
     _gauge(
         "group_undecided_seconds", "seconds", "topic",
@@ -159,13 +162,13 @@ WHOLE_GROUP = (
         "group's log, its inputs or its outputs. 0: none does. Where brokers do not say since "
         "when, it counts since the exporter has seen it.",
         "It is above a minute.",
-        "`coop-consumer status GROUP` says whose it is, and what ends it.",
+        "Run `coop-consumer status GROUP`: it says whose it is, and what ends it.",
     ),
     _gauge(
         "group_log_unreadable", "records", "reason",
         "Records of the progress topic that cannot be read, as of now.",
         "It grows.",
-        "Members of a newer version run, or a stranger writes to the topic.",
+        STRANGER,
     ),
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coop_consumer.ops.metric import MetricSection
-from coop_consumer.ops.tables.row import FINE, LOOK, rows_of
+from coop_consumer.ops.tables.row import FINE, LOOK, STRANGER, rows_of
 
 _counter, _gauge, _histogram = rows_of(MetricSection.MEMBER)
 
@@ -30,7 +30,7 @@ WORK = (
         "what it was assigned has not begun: `coop_ranges_waiting`), `working`, `idle` (it is a "
         "member and no range is its), `closing`, `ended`.",
         "`joining` or `waiting` for minutes.",
-        "`coop-consumer status GROUP` names who waits for whom, and the command that helps.",
+        "Run `coop-consumer status GROUP`: it names who waits for whom, and what helps.",
     ),
     _counter(
         "records_fetched_total", "records", "topic",
@@ -43,7 +43,7 @@ WORK = (
         "Records that count as done here: their handlers returned, or they were skipped or went to "
         "a dead-letter topic.",
         "Its rate is 0 while `coop_lane_records` is not.",
-        "`coop-consumer status GROUP` names the records that stand, and why.",
+        "Run `coop-consumer status GROUP`: it names the records that stand, and why.",
     ),
     _counter(
         "records_failed_total", "attempts", "topic reason",
@@ -52,20 +52,21 @@ WORK = (
         "alike, which counts as no attempt. `output_refused`: a topic takes no such output. "
         "Attempts of a range that has moved away meanwhile are not counted.",
         "Its rate is above 1 % of that of `coop_records_finished_total`.",
-        "The log has the first failure of a record with its traceback.",
+        "Read the log: it has the first failure of a record with its traceback. Repair the cause.",
     ),
     _counter(
         "records_retried_total", "attempts", "topic",
         "Attempts that follow a failure; each begins once its back-off is over.",
         "As for `coop_records_failed_total`.",
-        "As for `coop_records_failed_total`.",
+        "Do as for `coop_records_failed_total`.",
     ),
     _counter(
         "records_skipped_total", "records", "topic reason",
         "Records that count as done, unprocessed. `policy`: by `on.failure=skip`. `decision`: by "
         "`coop-consumer skip`.",
         "It grows, and nobody has decided so.",
-        "The log names each of them with its last error.",
+        "Read the log: it names each of them with its last error. To keep them, set "
+        "`on.failure=park`.",
     ),
     _counter(
         "records_dead_lettered_total", "records", "topic",
@@ -78,7 +79,8 @@ WORK = (
         "Records whose handler ran for longer than `max.processing.ms`. What happens then says "
         "`on.overdue`.",
         "It grows.",
-        "The log has the handler's stack. Repair what it waits for, or raise `max.processing.ms`.",
+        "Read the handler's stack in the log. Repair what it waits for, or raise "
+        "`max.processing.ms`.",
     ),
     _histogram(
         "handler_seconds", "seconds", "topic",
@@ -93,7 +95,7 @@ WORK = (
         "rests on two clocks: less than 0 counts as 0. If that last one has no timestamp, all of "
         "them are left out.",
         "Its median is above what the job promises.",
-        "`coop-consumer scale GROUP` says whether more members help.",
+        "Run `coop-consumer scale GROUP`: it says whether more members help.",
     ),
     _histogram(
         "queue_seconds", "seconds", "topic",
@@ -101,7 +103,7 @@ WORK = (
         f"which they were seen to be done, less the mean time of a handler. {_BATCH} Records that "
         "waited long for a parked one of their key are in it, too.",
         "Its median is above a second while `coop_workers_busy` is below `coop_workers`.",
-        "Few keys have most records: see the heavy keys in `coop-consumer status GROUP`.",
+        "Run `coop-consumer status GROUP`: few keys have most records, and it names them.",
     ),
     _gauge(
         "workers", "workers", "",
@@ -112,7 +114,7 @@ WORK = (
         "workers_busy", "workers", "",
         "How many of them run a handler at this moment. What was sent to a child process counts.",
         "It equals `coop_workers` for long while records are left.",
-        "`coop-consumer scale GROUP` says how many members help.",
+        "Run `coop-consumer scale GROUP`: it says how many members help.",
     ),
     _gauge(
         "lane_records", "records", "",
@@ -130,27 +132,28 @@ WORK = (
         "lane_keys", "keys", "",
         "Keys that these records have. Only so many workers can be busy.",
         "It is far below `coop_workers` while records are left.",
-        "Few keys have all the work: more workers do not help.",
+        "Run `coop-consumer status GROUP`: it names the heavy keys. Make their handler quicker: "
+        "more workers do not help.",
     ),
     _gauge(
         "keys_backing_off", "keys", "",
         "Keys whose first record has failed and waits for its next attempt.",
         "It grows.",
-        "The log has the failures. If they are alike, what the handlers need is away.",
+        "Read the failures in the log. If they are alike, repair what the handlers need.",
     ),
     _gauge(
         "keys_parked", "keys", "",
         "Keys that wait for a decision: their first record has failed for the last time.",
         "It is above 0.",
-        "`coop-consumer status GROUP` prints the commands: `retry` or `skip`.",
+        "Run `coop-consumer status GROUP`, and the command that it prints: `retry` or `skip`.",
     ),
     _gauge(
         "keys_overdue", "keys", "",
         "Keys whose handler runs here for longer than `max.processing.ms`, be their range another "
         "member's by now.",
         "It is above 0.",
-        "The member's own page and its log have the stack, and `coop-consumer status GROUP` the "
-        "record.",
+        "Run `coop-consumer status GROUP` for the record. Read its stack on the member's own page, "
+        "or in its log, and repair what it waits for.",
     ),
     _gauge(
         "bound_reached", "1", "bound",
@@ -158,7 +161,8 @@ WORK = (
         "`records` (`max.records.in.lanes`), `bytes` (`max.bytes.key.range.cache`), `gap_ranges` "
         "(a partition holds as many gap ranges as `max.num.ranges.held` allows).",
         "`records`, `bytes` or `gap_ranges` is 1 for minutes.",
-        "A record that does not end holds up too much: `coop-consumer status GROUP` names it.",
+        "Run `coop-consumer status GROUP`: it names the record that does not end and holds up the "
+        "others.",
     ),
     _counter(
         "fetch_held_seconds_total", "seconds", "",
@@ -169,7 +173,8 @@ WORK = (
         "child_restarts_total", "processes", "",
         "Child processes (`executor=\"process\"`) that were started in the place of dead ones.",
         "It grows.",
-        "The log says how each ended: a crash in C, or no memory.",
+        "Read in the log how each ended. After a crash in C repair the handler's library; after "
+        "SIGKILL give the container more memory, or set fewer `workers`.",
     ),
 )  # fmt: skip
 
@@ -184,7 +189,8 @@ PROGRESS = (
         "commit_bytes_total", "bytes", "",
         "Bytes of the records of these commits.",
         "A commit has more than 100 kB on average.",
-        "Many gap ranges make commits large: a record that does not end holds up its partition.",
+        "Run `coop-consumer status GROUP`: it names the record that does not end. The gaps above "
+        "it make commits large.",
     ),
     _histogram(
         "commit_seconds", "seconds", "",
@@ -198,7 +204,7 @@ PROGRESS = (
         "How long finished records have waited for their commit; 0: all of it is in the log. So "
         "much would be done again after a crash.",
         "It is above 10.",
-        "The log says what a commit waits for.",
+        "Read in the log what a commit waits for (`commit.late`), and repair that.",
     ),
     _histogram(
         "flush_seconds", "seconds", "",
@@ -210,13 +216,13 @@ PROGRESS = (
         "rebalances_total", "assignments", "",
         "Assignments that the group gave to this member.",
         "It grows by more than one a minute for long.",
-        "Members come and go: look for restarts, and for pauses above `session.timeout.ms`.",
+        "Look for members that restart, and for pauses above `session.timeout.ms`.",
     ),
     _histogram(
         "handover_seconds", "seconds", "",
         "From an assignment to the beginning of a range that it brought, one of each beginning.",
         "Its 99th percentile is above `coop_handler_seconds`' and 10 s.",
-        "The last owner's handlers take so long: `coop-consumer status GROUP` names them.",
+        "Run `coop-consumer status GROUP`: it names the last owner's handlers that take so long.",
     ),
     _gauge(
         "ranges_waiting", "ranges", "",
@@ -224,19 +230,21 @@ PROGRESS = (
         "runs counts as one, also where the range around it has begun. It counts what `/readyz` "
         "says to wait.",
         "It is above 0 for minutes.",
-        "`coop-consumer status GROUP` names who waits for whom; `coop-consumer release` helps.",
+        "Run `coop-consumer status GROUP`: it names who waits for whom. End the process that "
+        "hangs; if you cannot, see `coop-consumer release GROUP --dry-run`.",
     ),
     _gauge(
         "range_share", "ratio", "topic",
         "Which part of the topic's hash space is processed here; 1 is all partitions.",
         "Over all members its sum stays below 1.",
-        "Some ranges have no owner at work: see `coop_ranges_waiting`.",
+        "Run `coop-consumer status GROUP`: it names the ranges without an owner at work, and whom "
+        "they wait for.",
     ),
     _counter(
         "forced_releases_total", "ranges", "",
         "Ranges that began here because a person released them: the order of keys may be broken.",
         "It grows.",
-        "Compare with who has called `coop-consumer release`.",
+        "Ask who has called `coop-consumer release`, and see that the old processes have ended.",
     ),
     _counter(
         "client_renewals_total", "clients", "",
@@ -248,7 +256,7 @@ PROGRESS = (
         "log_unreadable_total", "records", "reason",
         "Records of the progress topic that cannot be read and are passed over.",
         "It grows.",
-        "Members of a newer version run, or a stranger writes to the topic.",
+        STRANGER,
     ),
     _counter(
         "lost_to_retention_total", "offsets", "topic",

@@ -25,7 +25,7 @@ OUTPUTS = (
         "How long a read has stood at somebody's undecided transaction: `input` (a partition of "
         "the member), `log` (the progress topic). 0: none does.",
         "It is above a minute.",
-        "`coop-consumer status GROUP` says whose transaction it is, and what ends it.",
+        "Run `coop-consumer status GROUP`: it says whose transaction it is, and what ends it.",
     ),
     _counter(
         "transactions_total", "transactions", "outcome",
@@ -40,7 +40,8 @@ OUTPUTS = (
         "How long brokers took for the steps of committed transactions: `effects` (outputs and "
         "state), `progress`, `check` (of the member's generation), `commit`.",
         "Divided by the number of committed ones it is above a second.",
-        "The slowest step says which brokers to look at.",
+        "Look at the brokers of the slowest step: of the outputs' topics for `effects`, of the "
+        "progress topic for `progress`, of `__transaction_state` for `commit`.",
     ),
     _counter(
         "transaction_outputs_total", "records", "",

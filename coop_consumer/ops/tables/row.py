@@ -7,6 +7,10 @@ from collections.abc import Callable
 from coop_consumer.ops.metric import Metric, MetricKind, MetricSection
 
 FINE = "Never by itself."
+STRANGER = (
+    "Upgrade members of an older version. If there are none, see who else may write to the "
+    "progress topic: `kafka-acls.sh --bootstrap-server HOST:PORT --list --topic PROGRESS_TOPIC`."
+)
 LOOK = "Nothing; it helps to read the others."
 
 Row = Callable[[str, str, str, str, str, str], Metric]
