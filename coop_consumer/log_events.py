@@ -144,8 +144,10 @@ class LogEvent(StrEnum):
     OFFSETS_UNRESOLVED = "offsets.unresolved"
     ONE_CORE_FAILED = "one_core.failed"
     ONE_CORE_MOVED = "one_core.moved"
+    OPS_ACTION_ASKED = "ops_action.asked"
     OPS_ACTION_DONE = "ops_action.done"
     OPS_ACTION_FAILED = "ops_action.failed"
+    OPS_REQUEST_REFUSED = "ops_request.refused"
     OPS_SERVER_FAILED = "ops_server.failed"
     OPS_TOKEN_WRONG = "ops_token.wrong"  # noqa: S105 - no secret
     OTEL_FAILED = "otel.failed"

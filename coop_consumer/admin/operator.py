@@ -40,6 +40,13 @@ _RETRY_RISK = (
     ),
     "If the cause is not mended, the record fails and is parked again. Its key waits meanwhile.",
 )
+_RETRY_ALL_RISK = (
+    *_RETRY_RISK,
+    (
+        "It is for all records that are parked when the button is pressed, also for those that are "
+        "parked after this page was made."
+    ),
+)
 _SKIP_RISK = (
     "The record is lost to this group: it counts as done, and no handler has done it.",
     "The next record of its key runs as if this one had succeeded.",
@@ -96,9 +103,13 @@ class GroupOperator:
             if asked.tp is None or asked.offset is None:
                 found = decide_many(inspector, _any, decision, is_trial=True)
                 facts = tuple(in_words(found)) or ("No record is parked.",)
-                count = count_of(sum(map(len, found.values())))
+                total = sum(map(len, found.values()))
                 return Intent(
-                    f"Retry {count}?", facts, _RETRY_RISK, "Retry all", self._line(asked, "--all")
+                    f"Retry all parked records: {counted(total, 'record')} now?",
+                    facts,
+                    _RETRY_ALL_RISK,
+                    "Retry all",
+                    self._line(asked, "--all"),
                 )
             record = decide_one(inspector, asked.tp, asked.offset, decision, is_trial=True)
         return Intent(

@@ -1,8 +1,8 @@
 """`/confirm/ACTION/GROUP` and `/do/ACTION/GROUP` of an `OpsServer`: what people may change.
 
 In: an operator, templates. Out: routes. A GET shows what would be done and what may break, and
-changes nothing. A POST of the form that it shows does it. Each is logged, with who asked. Both work
-without a script. Needs the extra `web`.
+changes nothing. A POST of the form that it shows does it. Each is logged before and after, with who
+asked; so is a form that is refused. Both work without a script. Needs the extra `web`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from coop_consumer.errors import CoopConsumerError, ExitCode, RetriableError
 from coop_consumer.log_events import LogEvent
 from coop_consumer.ops.actions import Asked, PageAction, UnclearError, asked_in
 from coop_consumer.ops.confirmations import Confirmations
+from coop_consumer.ops.refusals import Refusals
 from coop_consumer.ops.requests import form_of, who_of
 from coop_consumer.plain_text import printable, shortened
 
@@ -120,6 +121,7 @@ class _Actions:
         )
         self._back_of = back_of
         self._confirmations = Confirmations()
+        self._refusals = Refusals()
         self._threads: CapacityLimiter | None = None
 
     async def confirm(self, request: Request) -> Response:
@@ -146,13 +148,21 @@ class _Actions:
         asked = self._asked(request, fields)
         if isinstance(asked, Response):
             return asked
+        who = _who(request, fields.get("by", ""))
         if not self._confirmations.is_confirmed(asked, fields.get("confirmed", "")):
+            what = f"to {asked.action} {_place(asked)} of group {asked.group}"
+            self._refusals.report(who, what, _STALE)
             again = confirm_url(asked)
             back = self._back_of(asked.action, asked.group)
             return self._page(
                 back, "Nothing was changed", _STALE, HTTPStatus.FORBIDDEN, again=again
             )
-        who = _who(request, fields.get("by", ""))
+        # Before it is done: if this process ends meanwhile, the log has who asked.
+        log.warning(
+            "group %s: %s asks by the page to %s %s",
+            *(asked.group, who, asked.action, _place(asked)),
+            extra=_extra(LogEvent.OPS_ACTION_ASKED, asked, who),
+        )
         try:
             done = await self._on_a_thread(partial(self._operator.carry_out, asked))
         except CoopConsumerError as error:
@@ -162,7 +172,7 @@ class _Actions:
                 extra=_extra(LogEvent.OPS_ACTION_FAILED, asked, who, error),
             )
             return self._failed(asked, error)
-        log.info(
+        log.warning(
             "group %s: %s asked by the page to %s %s: %s",
             *(asked.group, who, asked.action, _place(asked), done),
             extra=_extra(LogEvent.OPS_ACTION_DONE, asked, who),

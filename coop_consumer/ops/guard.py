@@ -32,7 +32,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from coop_consumer.config.addresses import is_loopback
 from coop_consumer.ops import sign_in
-from coop_consumer.ops.requests import path_of
+from coop_consumer.ops.refusals import Refusals
+from coop_consumer.ops.requests import path_of, who_of
 from coop_consumer.ops.sign_in import SignIn
 from coop_consumer.plain_text import printable
 
@@ -110,6 +111,7 @@ class Guard:
         self._app = app
         self._door = door
         self._sign_in = None if door.token is None else SignIn(door.token)
+        self._refusals = Refusals()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the app answer."""
@@ -146,6 +148,9 @@ class Guard:
             is_known = way_in.has_token(request, secret)
             return None if is_known else _refused("Authorization: this is not the token.")
         refused = self._misled(request)
+        if refused is not None and refused.status_code == HTTPStatus.FORBIDDEN:
+            why = bytes(refused.body).decode().strip()
+            self._refusals.report(who_of(request), f"{request.method} {path}", why)
         if refused is not None or path.startswith(_STATIC):
             return refused
         if way_in is None:

@@ -19,6 +19,7 @@ from coop_consumer.ops.action_routes import action_routes, confirm_url, refusing
 from coop_consumer.ops.actions import Asked, Intent, PageAction, UnclearError, asked_in
 from coop_consumer.ops.confirmations import LIFE_S, Confirmations
 from coop_consumer.ops.guard import Door, guarded_by
+from coop_consumer.ops.refusals import Refusals
 from coop_consumer.ops.server import OpsServer
 from coop_consumer.status.errors import GroupMissingError, NotParkedError
 from tests.support.asking import Answer, ask, serving
@@ -103,16 +104,68 @@ def test_what_was_confirmed_is_done_and_logged_with_who_asked(
     server: OpsServer, operator: Noting, caplog: pytest.LogCaptureFixture
 ) -> None:
     fields = fields_of(ask(server, confirm_url(SKIP)).text)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.WARNING):  # the level of those who keep little
         done = post(server, "/do/skip/billing", {**fields, "by": "ann, INC-7\x1b[31m"})
     assert done.status == 200
     assert operator.done == [SKIP]
-    [line] = [it for it in caplog.records if vars(it).get("event") == LogEvent.OPS_ACTION_DONE]
-    facts = vars(line)
-    assert facts["who"] == "ann, INC-7\\x1b[31m at 127.0.0.1"
-    assert (facts["group"], facts["topic"], facts["partition"], facts["offset"]) == (
-        *("billing", "orders"),
-        *(3, 43),
+    lines = [vars(it) for it in caplog.records if "event" in vars(it)]
+    assert [it["event"] for it in lines] == [LogEvent.OPS_ACTION_ASKED, LogEvent.OPS_ACTION_DONE]
+    for facts in lines:
+        assert facts["who"] == "ann, INC-7\\x1b[31m at 127.0.0.1"
+        assert (facts["group"], facts["topic"], facts["partition"], facts["offset"]) == (
+            *("billing", "orders"),
+            *(3, 43),
+        )
+
+
+def test_who_asked_is_in_the_log_before_anything_is_done(
+    server: OpsServer,
+    operator: Noting,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A process that ends in the middle has told who."""
+    before: list[list[str]] = []
+
+    def carry_out(asked: Asked) -> str:
+        before.append([it.getMessage() for it in caplog.records])
+        return f"{asked.action} is done."
+
+    monkeypatch.setattr(operator, "carry_out", carry_out)
+    fields = fields_of(ask(server, confirm_url(SKIP)).text)
+    post(server, "/do/skip/billing", {**fields, "by": "ann"})
+    [told] = before
+    assert told == ["group billing: ann at 127.0.0.1 asks by the page to skip orders-3 offset 43"]
+
+
+def test_a_form_that_is_refused_is_told_once_a_second_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_s = [0.0]
+    refusals = Refusals(lambda: now_s[0])
+    for at_s in (0.0, 0.1, 0.9, 1.0, 5.0):
+        now_s[0] = at_s
+        refusals.report("ann at 10.0.0.7", "to skip orders-3 offset 43\n", "The form is old.")
+    first, *_ = told = [it.getMessage() for it in caplog.records]
+    assert first == "ann at 10.0.0.7 was refused to skip orders-3 offset 43\\n: The form is old."
+    assert told == [first, f"{first} 2 more were refused since the line before.", first]
+    assert {vars(it)["event"] for it in caplog.records} == {LogEvent.OPS_REQUEST_REFUSED}
+
+
+def test_forged_and_stale_forms_are_in_the_log_with_who_sent_them(
+    server: OpsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    stale = post(server, "/do/skip/billing", {**PLACE, "confirmed": "0.ab", "by": "ann"})
+    forged = ask(server, "/do/skip/billing", "POST", fields=PLACE, Origin="http://evil.example")
+    assert (stale.status, forged.status) == (403, 403)
+    lines = [it.getMessage() for it in caplog.records]
+    assert any(
+        it.startswith("ann at 127.0.0.1 was refused to skip orders-3 offset 43 of group billing:")
+        for it in lines
+    )
+    assert any(
+        it.startswith("127.0.0.1 was refused POST /do/skip/billing: Origin: another site")
+        for it in lines
     )
 
 

@@ -140,7 +140,8 @@ def test_all_parked_records_are_counted_and_then_tried_again(
     shows(monkeypatch, a_group_with_a_parked_record())
     asked, of_groups = Asked(PageAction.RETRY, "g"), GroupOperator(lambda _: CONFIG)
     intent = of_groups.look(asked)
-    assert intent.title == "Retry 1 parked record?"
+    assert intent.title == "Retry all parked records: 1 record now?"
+    assert "also for those that are parked after this page was made" in " ".join(intent.risks)
     assert intent.command == "coop-consumer retry g --all"
     assert "1 parked record" in of_groups.carry_out(asked)
     assert done == [("retry", ORDERS, [43])]
