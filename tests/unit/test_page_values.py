@@ -606,6 +606,44 @@ def test_a_handler_that_hangs_in_a_pod_has_the_command_that_brings_its_stack(
     assert first.line == "kubectl port-forward pod/host-0 9464"
 
 
+@pytest.mark.parametrize(
+    ("standing", "behind", "found"),
+    [
+        (RecordState.RUNNING, "", "http://10.0.0.7:9464/running/orders/0/43"),
+        (
+            RecordState.WAITING,
+            "m-01",
+            "ssh -L 9464:127.0.0.1:9464 host-1</code>, then http://localhost:9464/running/orders/0/43",
+        ),
+        (RecordState.WAITING, "", ""),
+        (RecordState.BACKING_OFF, "", ""),
+        (RecordState.RUNNING, "gone", "http://10.0.0.7:9464/running/orders/0/43"),
+    ],
+)
+def test_a_record_that_runs_at_the_stable_offset_has_a_link_to_its_stack(
+    standing: RecordState, behind: str, found: str
+) -> None:
+    status = group(3, 1)
+    told = ("10.0.0.7:9464", "127.0.0.1:9464", "")
+    works = tuple(
+        replace(it, ops_address=address)
+        for it, address in zip(status.load.works, told, strict=True)
+    )
+    record = replace(
+        RecordStatus(43, b"k", True, 7, NOW_MS, 0, False, "", 0, "m-00", "host-0"),
+        standing=standing, behind=behind,
+    )  # fmt: skip
+    first = replace(status.partitions[0], holder=record)
+    status = replace(status, partitions=(first,), load=replace(status.load, works=works))
+    html = group_parts(page_of(status), has_view=True, allows=frozenset())["running"]
+    if found.startswith("http"):
+        assert f'<a href="{found}" rel="noreferrer">stack of orders-0@43</a>' in html
+    else:
+        assert "<a " not in html
+        assert ('class="paste"' in html) is bool(found)
+        assert found in html
+
+
 def test_letters_stay_with_members_though_others_come_and_go() -> None:
     letters = Letters()
     assert [it.letter for it in shown(group(3, 3), letters).members] == ["A", "B", "C"]

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from assignors import WHOLE
+from assignors import WHOLE, TopicPartition
 from coop_consumer.core.policies import NAMES
 from coop_consumer.ops.group_metrics import state_of
 from coop_consumer.ops.page.needs import Needs, Urgency, needs_of_group
@@ -86,7 +86,10 @@ class PartitionLine:
 
 @dataclass(frozen=True, slots=True)
 class RunningLine:
-    """A record that stands at the stable offset of a partition, and what it does."""
+    """A record that stands at the stable offset of a partition, and what it does.
+
+    `stack` is where the stack of its handler is; None: it does not run, or that is not known.
+    """
 
     place: str
     key: str
@@ -95,6 +98,7 @@ class RunningLine:
     hatch: int
     told: str
     age: str
+    stack: OwnPage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +345,7 @@ def _view(
         tiles=tuple(_tiles(status, advice, speed)),
         partitions=tuple(_partition_line(it, speed.rates.get(it.tp)) for it in shown),
         partitions_more=len(status.partitions) - len(shown),
-        running=tuple(_running(status, letters)),
+        running=tuple(_running(status, letters, here)),
         members=tuple(members),
         members_more=len(status.members) - len(members),
         has_times=any(it.p99_us for it in load.works),
@@ -474,7 +478,7 @@ def _partition_line(it: PartitionStatus, rate: Rate | None) -> PartitionLine:
     )
 
 
-def _running(status: GroupStatus, letters: Letters) -> Iterator[RunningLine]:
+def _running(status: GroupStatus, letters: Letters, here: PageHost) -> Iterator[RunningLine]:
     """The records at stable offsets that their members say something of, the oldest first."""
     found = [
         (partition, partition.holder)
@@ -483,19 +487,38 @@ def _running(status: GroupStatus, letters: Letters) -> Iterator[RunningLine]:
     ]
     found.sort(key=lambda it: (it[1].standing_since_ms or status.at_ms, it[0].tp))
     for partition, record in found[:_RUNNING_SHOWN]:
-        yield _running_line(f"{partition.tp}@{record.offset}", record, status.at_ms, letters)
+        page = _page_of(_runs_at(record), status, here)
+        stack = page and page.of_stack(partition.tp, record.offset)
+        yield _running_line(partition.tp, record, stack, status.at_ms, letters)
 
 
-def _running_line(place: str, record: RecordStatus, at_ms: int, letters: Letters) -> RunningLine:
+def _runs_at(record: RecordStatus) -> str:
+    """The member whose handler has the record, as far as that is known; else ""."""
+    if record.standing is RecordState.WAITING:
+        return record.behind
+    return record.member if record.standing is RecordState.RUNNING else ""
+
+
+def _page_of(name: str, status: GroupStatus, here: PageHost) -> OwnPage | None:
+    """Where the own page of a member is; None: it is not known."""
+    work = status.load.of(name)
+    hosts = (it.host for it in status.members if it.name == name)
+    return None if work is None else own_page(work.ops_address, next(hosts, ""), here)
+
+
+def _running_line(
+    tp: TopicPartition, record: RecordStatus, stack: OwnPage | None, at_ms: int, letters: Letters
+) -> RunningLine:
     member = record.member or None
     return RunningLine(
-        place=place,
+        place=f"{tp}@{record.offset}",
         key=key_shown(record.key) if record.is_read else "not read",
         letter=letters.letter(member) if member else "nobody",
         look=letters.look(member),
         hatch=letters.hatch(member),
         told=standing(record, at_ms, letters.letter),
         age=ago(at_ms - record.timestamp_ms) if record.timestamp_ms >= 0 else _UNKNOWN,
+        stack=stack,
     )
 
 
@@ -535,7 +558,7 @@ def _member_line(
         p50=(handler_time(work.p50_us) if work else "") or _UNKNOWN,
         p99=(handler_time(work.p99_us) if work else "") or _UNKNOWN,
         memory=f"{work.memory_bytes / 2**20:,.0f} MB" if work and work.memory_bytes else _UNKNOWN,
-        page=None if work is None else own_page(work.ops_address, member.host, here),
+        page=_page_of(member.name, status, here),
     )
 
 

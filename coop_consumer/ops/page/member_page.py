@@ -19,6 +19,7 @@ from coop_consumer.core.key_names import shown as name_of_key
 from coop_consumer.ops.page.group_page import Tile, clock
 from coop_consumer.ops.page.member_needs import needs_of_member
 from coop_consumer.ops.page.needs import Needs, Urgency
+from coop_consumer.ops.page.own_page import stack_path
 from coop_consumer.ops.page.shown import key_shown, name_shown
 from coop_consumer.ops.page.sparkline import Sparkline, sparkline
 from coop_consumer.plain_text import command, counted
@@ -235,7 +236,7 @@ def _running(it: RunningRecord, at_ms: int, keys: LogKeys) -> RunningRow:
     note = "its range is another member's, who waits for its end" if it.is_given_up else ""
     return RunningRow(
         place=f"{it.tp}@{it.offset}",
-        path=f"/running/{quote(it.tp.topic, safe='')}/{it.tp.partition}/{it.offset}",
+        path=stack_path(it.tp, it.offset),
         key=_key_words(it.key, it.key_hash, keys),
         age=span(at_ms - it.since_ms),
         attempt=str(it.attempt),

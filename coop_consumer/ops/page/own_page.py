@@ -1,15 +1,19 @@
 """Where a member's own page is: a link of its group's page, or a command that brings it. Pure.
 
-In: the address at which a member says that it listens, and its host; both may be of strangers. Out:
-`http://HOST:PORT/` and nothing else, made of an address in digits or a plain name, and a port. A
-command is made of the same pieces, so a shell takes them for words.
+In: the address at which a member says that it listens, and its host; both may be of strangers; a
+record that it runs. Out: `http://HOST:PORT/`, made of an address in digits or a plain name, and a
+port, and below it the place of the record; nothing else. A command is made of the same pieces, so a
+shell takes them for words.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from assignors import TopicPartition
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
@@ -31,6 +35,22 @@ class OwnPage:
     href: str
     command: str
     local: str
+
+    def of_stack(self, tp: TopicPartition, offset: int) -> OwnPage:
+        """Where it shows the stack of a record that runs there.
+
+        >>> page = OwnPage("a:9464", "http://a:9464/", "", "http://localhost:9464/")
+        >>> page.of_stack(TopicPartition("orders", 3), 43).href
+        'http://a:9464/running/orders/3/43'
+        """
+        path = stack_path(tp, offset)
+        href = self.href and self.href.rstrip("/") + path
+        return replace(self, href=href, local=self.local.rstrip("/") + path)
+
+
+def stack_path(tp: TopicPartition, offset: int) -> str:
+    """The path of the stack of a record's handler, at a member's own page."""
+    return f"/running/{quote(tp.topic, safe='')}/{tp.partition}/{offset}"
 
 
 @dataclass(frozen=True, slots=True)
