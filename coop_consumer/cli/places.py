@@ -61,7 +61,8 @@ class TopicType(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The same text, if a topic may have it for a name."""
         if not sendable(str(value)):
-            self.fail(f"{shown(value)} is no topic's name", param, ctx)
+            told = f"{shown(value)} is no topic's name; it has {KAFKA_NAME.words}, as in orders"
+            self.fail(told, param, ctx)
         return str(value)
 
 

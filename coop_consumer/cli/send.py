@@ -14,7 +14,7 @@ from coop_consumer.admin.sending import ANY_PARTITION, Sending, TypedRecord
 from coop_consumer.cli.options import Connection, connection_options, log_option
 from coop_consumer.cli.output import echo
 from coop_consumer.cli.places import TOPIC
-from coop_consumer.cli.usage import NumberType
+from coop_consumer.cli.usage import LinesType, NumberType
 from coop_consumer.config.setting import shown
 from coop_consumer.errors import ConfigError
 from coop_consumer.plain_text import counted
@@ -64,7 +64,7 @@ class LineForm:
 @click.option("--value", help="The value of one record.")
 @click.option(
     "--lines",
-    type=click.File("rb"),
+    type=LinesType(),
     metavar="FILE",
     help="A record for each line of this file; - is the standard input.",
 )

@@ -5,7 +5,8 @@ click's own messages name neither the range of a number nor a whole command.
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import IO, Any
 
 import click
 
@@ -53,6 +54,26 @@ class NumberType(click.IntRange):
             told = f"is no whole number {self._bounds}; write one, as in {option}{self._sample}"
             self.fail(f"{shown(str(value))} {told}", param, ctx)
         return found
+
+
+class LinesType(click.File):
+    """A file of lines, or the standard input."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(
+        self,
+        value: str | os.PathLike[str] | IO[Any],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> IO[Any]:
+        """Open it; the message says what else to write."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            told = f"{error.message}; name a file that can be read, or - for the standard input"
+            self.fail(told, param, ctx)
 
 
 def with_example(error: click.MissingParameter) -> click.MissingParameter:

@@ -135,6 +135,15 @@ def orders(bootstrap: str) -> Iterator[Job]:
     admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
 
 
+def assert_says(mistake: Mistake, names: Mapping[str, object], said: str) -> None:
+    """What is wrong and where, and behind it the way on."""
+    *wrong, way_on = (text.format(**names) for text in mistake.says)
+    assert wrong, "the row says nothing of what is wrong, or no way on"
+    for text in wrong:
+        assert text in said, said
+    assert way_on in said[said.index(wrong[0]) :], said
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda it: it.name.replace(" ", "-"))
 def test_a_mistake_is_told_with_the_way_on(
@@ -147,8 +156,7 @@ def test_a_mistake_is_told_with_the_way_on(
     code, said = typed(mistake, names, given)
     assert code == mistake.code, said
     assert "Traceback" not in said
-    for text in mistake.says:
-        assert text.format(**names) in said, said
+    assert_says(mistake, names, said)
 
 
 def test_a_broker_that_is_silent_is_told_after_2_s_and_tried_for_10(
@@ -188,5 +196,4 @@ def test_a_mistake_at_a_secured_broker_is_told_with_the_way_on(
     assert code == mistake.code, said
     assert "Traceback" not in said
     assert "guess" not in said
-    for text in mistake.says:
-        assert text.format(**names) in said, said
+    assert_says(mistake, names, said)

@@ -1,8 +1,8 @@
 """Mistakes of newcomers, each with its message, its exit code, and the way on: a table.
 
-A message names what is wrong and where, and what to type. A row has a command line as it is typed,
-how it must end, and what must stand in the message. Its kind says how soon the message must come:
-beyond the time in which a command starts, which is measured. A new mistake is a new row.
+A message names what is wrong and where, and what to do or to type. A row has a command line as it
+is typed, how it must end, and what must stand in the message. Its kind says how soon the message
+must come: beyond the time in which a command starts, which is measured. A new mistake is a new row.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Mistake:
         name: What was done wrong.
         words: The command line; {topic}, {group} and {port} are those of the test.
         code: How the command ends.
-        says: What stands in its message.
+        says: What stands in its message: what is wrong and where, and last the way on.
         bootstrap: COOP_BOOTSTRAP; None: it is not set; "": the test's broker.
         asks: Only a broker can say it. Otherwise it must be told before any broker is asked.
     """
@@ -141,13 +141,15 @@ MISTAKES = [
     ),
     Mistake(
         "a host that does not exist", "topic list --bootstrap no-such-host.invalid:9092",
-        ExitCode.UNAVAILABLE, ("no-such-host.invalid:9092", "no broker answered"),
+        ExitCode.UNAVAILABLE, (
+            "no-such-host.invalid:9092", "no broker answered", "that host and port are right",
+        ),
         asks=True,
     ),
     Mistake("no background broker", "broker status", MISSING, ("not running", "broker start")),
     Mistake(
         "a broker's name with a blank", "broker start --name 'my broker'", USAGE,
-        ("is not a name", "letters, digits"),
+        ("my broker", "is not a name", "Take up to 64 letters, digits"),
     ),
     Mistake(
         "a port in use", "broker start --port {port}", USAGE,
@@ -190,24 +192,27 @@ MISTAKES = [
     ),
     Mistake(
         "actions without a page", RUN + " --allow-actions", USAGE,
-        ("ops.allow.actions is set and ops.address is not", "(--ops)", "(--allow-actions)"),
+        ("ops.allow.actions is set and ops.address is not", "(--allow-actions)",
+         "Set ops.address (--ops), too"),
     ),
     Mistake(
         "a setting without a value", "status {group} --config max.attempts", USAGE,
-        ("--config needs name=value",),
+        ("--config needs name=value", "Write, say, commit.interval.ms=250"),
     ),
     Mistake(
         "a setting that is not for people", "status {group} --config enable.auto.commit=true",
-        USAGE, ("enable.auto.commit=true", "Leave it out", "(--config enable.auto.commit)"),
+        USAGE, ("enable.auto.commit=true",
+         "Leave it out, or set it to false (--config enable.auto.commit)"),
     ),
     Mistake(
         "two settings that contradict each other",
         "status {group} --config split=always --config ordering=partition", USAGE,
-        ("split=always contradicts ordering=partition", "(--config split)"),
+        ("split=always contradicts ordering=partition",
+         "Use split=auto, or ordering=key (--config split)"),
     ),
     Mistake(
         "a file of settings that is not there", "status {group} --config-file app.properties",
-        USAGE, ("app.properties", "cannot be read"),
+        USAGE, ("app.properties", "cannot be read", "Name a UTF-8 .properties file"),
     ),
     Mistake(
         "a typo in a file of settings", "status {group} --config-file unknown.properties", USAGE,
@@ -224,23 +229,26 @@ MISTAKES = [
     # -- the worker
     Mistake(
         "a module without its class", "run billing -t {topic} -g {group}", USAGE,
-        ("worker billing", "module:Class"),
+        ("worker billing", "not of the form module:Class", "Name it as module:Class"),
     ),
     Mistake(
         "a typo in the module", "run biling:Billing -t {topic} -g {group}", USAGE,
-        ("worker biling:Billing", "no module biling in", "current directory"),
+        ("worker biling:Billing", "no module biling in",
+         "the module has to lie in the current directory, or in PYTHONPATH"),
     ),
     Mistake(
         "a typo in the class", "run billing:Biling -t {topic} -g {group}", USAGE,
-        ("has no Biling; it has Billing",),
+        ("worker billing:Biling", "has no Biling; it has Billing", "Name it as module:Class"),
     ),
     Mistake(
         "a class that is no worker", "run billing:NUMBER -t {topic} -g {group}", USAGE,
-        ("does not derive from coop_consumer.Worker",),
+        ("worker billing:NUMBER", "does not derive from coop_consumer.Worker",
+         "Define it as a subclass: class Billing(Worker)"),
     ),
     Mistake(
         "a worker without a handler", "run billing:Idle -t {topic} -g {group}", USAGE,
-        ("no process(self, record)",),
+        ("worker billing:Idle", "it has no process(self, record)",
+         "Define process(self, record) or process_batch(self, records)"),
     ),
     Mistake(
         "a worker that wants arguments", "run billing:Needy -t {topic} -g {group}", USAGE,
@@ -256,15 +264,20 @@ MISTAKES = [
     ),
     Mistake(
         "no group to run in", "run billing:Billing -t {topic}", USAGE,
-        ("group.id is missing", "(--group)"),
+        ("group.id is missing", "Set group.id to a name that all members of the job use (--group)"),
     ),
     Mistake(
         "no topics to run on", "run billing:Billing -g {group}", USAGE,
-        ("topic", "(--topics)"),
+        ("topics is missing: there is nothing to consume", "Set topics in the configuration",
+         "(--topics)"),
     ),
     Mistake(
         "a topic's name with a blank", "run billing:Billing -t 'my orders' -g {group}", USAGE,
-        ("my orders", "(--topics)"),
+        ("my orders", "Choose topic names between commas", "(--topics)"),
+    ),
+    Mistake(
+        "a topic to read with a blank in its name", "read 'my orders'", USAGE,
+        ("my orders is no topic's name", "a-z A-Z 0-9", "as in orders"),
     ),
     # -- topics
     Mistake(
@@ -293,7 +306,7 @@ MISTAKES = [
     Mistake(
         "a setting of a topic by the option for clients",
         "topic create {topic}s --config retention.ms=5", USAGE,
-        ("retention.ms", "--topic-config"),
+        ("retention.ms", "is given by --topic-config NAME=VALUE"),
     ),
     Mistake(
         "more copies than brokers", "topic create {topic}s --replication 9", USAGE,
@@ -315,11 +328,11 @@ MISTAKES = [
     Mistake("nothing to send", "send {topic}", USAGE, ("--value TEXT", "--lines FILE")),
     Mistake(
         "a file of lines that is not there", "send {topic} --lines nothing.txt", USAGE,
-        ("--lines", "nothing.txt"),
+        ("--lines", "nothing.txt", "name a file that can be read, or - for the standard input"),
     ),
     Mistake(
         "a line without a key", "send {topic} --lines lines.txt --separator :", USAGE,
-        ("not in line 2", "1 record in {topic}\n"),
+        ("not in line 2", "1 record in {topic}\n", "Correct that line, and send it"),
         asks=True,
     ),
     Mistake(
@@ -355,7 +368,7 @@ MISTAKES = [
     ),
     Mistake(
         "a policy of nothing", "policy set accept.range.fetch=false", USAGE,
-        ("--topic, --group", "Give either"),
+        ("--topic, --group", "Give either --topic or --group"),
     ),
 ]  # fmt: skip
 
@@ -364,12 +377,14 @@ ACLS = "--add --allow-principal User:ann --operation "
 SECURED = [
     Mistake(
         "a wrong password", "topic list --config-file wrong.properties", ExitCode.UNAUTHORIZED,
-        ("refused to authenticate user ann", "sasl.password"),
+        ("refused to authenticate user ann", "Correct the login", "sasl.password"),
         asks=True,
     ),
     Mistake(
         "no login at a broker that wants one", "topic list --bootstrap {bootstrap}",
-        ExitCode.UNAVAILABLE, ("{bootstrap}: no broker answered", "security.protocol"),
+        ExitCode.UNAVAILABLE, (
+            "{bootstrap}: no broker answered", "security.protocol is the listener's",
+        ),
         asks=True,
     ),
     Mistake(
