@@ -120,7 +120,7 @@ class Provisioner:
         except AuthorizationError as error:
             return failed_by(check, error)
         if shape is None:
-            remedy = f"coop-consumer topic create {name}"
+            remedy = self._config.command("topic", "create", name)
             return fail(check, "does not exist, and handlers send to it", remedy, ExitCode.MISSING)
         return ok(check, f"for output, {counted(shape.partitions, 'partition')}")
 
