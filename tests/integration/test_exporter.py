@@ -60,6 +60,18 @@ def test_a_plain_group_is_seen_too(job: MakeJob) -> None:
         eventually(lambda: sum(see().of("coop_group_blocked_seconds")) > 0.0)
 
 
+def test_a_group_of_2000_partitions_is_seen_whole(job: MakeJob) -> None:
+    its = job(2_000)
+    its.produce(["a", "b", "c"], 0)
+    its.plain_visit(2)
+    with exporting(its, its.group) as see:
+        eventually(lambda: see().of("coop_group_up") == [1.0])
+        found = see()
+    ends = found.of("coop_group_end_offset")
+    assert (len(ends), sum(ends)) == (2_000, 3)
+    assert sum(found.of("coop_group_records_left")) == 1
+
+
 def test_a_group_that_the_user_may_not_see_is_down_and_the_log_says_why(
     secured: EmbeddedBroker, root: AdminClient, group_id: str, tmp_path: Path
 ) -> None:
