@@ -141,6 +141,15 @@ Told = Callable[[CoopConsumerError | None], None]
 """Takes the outcome of a request: None, or the error."""
 
 
+def reason_of(error: CoopConsumerError) -> str:
+    """What failed, without the rest of the text: that is for whoever ends by this error.
+
+    >>> reason_of(BrokerUnreachableError("group billing", "timed out"))
+    'group billing: no broker answered (timed out)'
+    """
+    return str(error).partition(". ")[0]
+
+
 class RetriableError(CoopConsumerError):
     """The failure may pass: the same call can succeed later, and nothing is lost by waiting."""
 

@@ -136,7 +136,8 @@ class _Binding:
             self._follow()
         except OSError as error:  # a container's cores may change
             extra = LogEvent.ONE_CORE_FAILED.extra(error=error)
-            log.warning("Python threads are left to run on any core: %s", error, extra=extra)
+            told = "Python threads run on any core (%s): they may be slower, and nothing is lost"
+            log.warning(told, error, extra=extra)
         with suppress(OSError):
             self._bind(self._allowed)
 

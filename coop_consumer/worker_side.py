@@ -143,7 +143,7 @@ class WorkerSide:
             self.error = self.error_of("teardown", error)
             with whatever_a_log_does():
                 extra = LogEvent.TEARDOWN_FAILED.extra(group=self._group, error=error)
-                log.exception("group %s: teardown failed", self._group, extra=extra)
+                log.exception("group %s: %s", self._group, self.error, extra=extra)
         finally:
             self._end()
 

@@ -114,7 +114,10 @@ class Desk:
                         desk._hear(self.rfile, self.wfile)
                     else:
                         extra = LogEvent.LAUNCH_STRANGER.extra()
-                        told = "%s knocked, and is none of our tasks"
+                        told = (
+                            "%s connected without the secret of this launch, and was turned away. "
+                            "Find out who scans this port"
+                        )
                         log.warning(told, self.client_address[0], extra=extra)
 
         class Server(ThreadingTCPServer):
@@ -257,7 +260,11 @@ class Line:
         self._broken_by = error
         if self._connection is not None:
             extra = LogEvent.LAUNCH_LINE_BROKE.extra(error=error)
-            log.warning("the line to the driver broke (%s), it is made again", error, extra=extra)
+            told = (
+                "the line to the driver broke (%s), and is made again. Nothing is lost. If this "
+                "line comes again and again, look after the network to the driver"
+            )
+            log.warning(told, error, extra=extra)
         self.close()
 
     def _unreachable(self, error: OSError) -> MisuseError:

@@ -336,4 +336,5 @@ class Launch:
             if error is None:
                 raise
             extra = LogEvent.LAUNCH_FAILED.extra(error=own_error)
-            log.exception("launch %s failed, too", self.name, extra=extra)
+            told = "launch %s has ended by an error, too. What is not committed comes again"
+            log.exception(told, self.name, extra=extra)

@@ -134,7 +134,11 @@ class GroupWatch:
         group, ended_s, kind = self._config.group_id, monotonic(), type(defect).__name__
         if kind != self._failed:
             extra = LogEvent.GROUP_LOOK_FAILED.extra(group=group)
-            told = "group %s: it is looked at anew"
+            told = (
+                "group %s: a look at it has failed, and is repeated. Until one succeeds it has no "
+                "figures here; its members are not concerned. Report this defect, with its "
+                "traceback"
+            )
             log.error(told, group, exc_info=defect, extra=extra)
         self._note(GroupLook(group, ended_s - began_s, ended_s), failed=kind)
 
@@ -240,7 +244,10 @@ class Watches:
                 if failed != type(defect).__name__:
                     extra = LogEvent.GROUPS_UNLISTED.extra(error=defect)
                     log.exception(
-                        "the search for groups has failed, and is tried again", extra=extra
+                        "the search for groups has failed, and is tried again. Groups that are "
+                        "watched stay so; new ones are not found. Report this defect, with its "
+                        "traceback",
+                        extra=extra,
                     )
                 failed = type(defect).__name__
             self._closing.wait(_FIND_S)
@@ -259,7 +266,8 @@ class Watches:
         if found.hidden and not before.hidden:
             whose = "of this cluster may not be described by this user:"
             one, more = f"group {whose} it is", f"groups {whose} they are"
-            log.warning("%s left out", counted(found.hidden, one, more), extra=extra)
+            told = "%s left out. Grant Describe on them, or name the groups to watch"
+            log.warning(told, counted(found.hidden, one, more), extra=extra)
         if left_out and not before.left_out:
             told = "%s left out: %d are watched. Name those that matter"
             which = counted(left_out, "group without members is", "groups without members are")

@@ -54,6 +54,7 @@ class LogReaders:
                 lambda _: None,
                 died,
                 name="coop-inspect",
+                command=config.command,
             )
         return self._all[strict]
 

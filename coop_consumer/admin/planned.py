@@ -202,7 +202,8 @@ class PlannedGroup:
         if group.unreadable:
             log.warning(
                 "group %s: %s of the progress log cannot be read: what is told there is planned "
-                "again",
+                "again, so records may be processed twice. If members of a newer version have "
+                "written them, upgrade this program",
                 group.group,
                 counted(sum(group.unreadable.values()), "record"),
                 extra=LogEvent.PLAN_UNREADABLE.extra(group=group.group),

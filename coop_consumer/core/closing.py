@@ -149,7 +149,10 @@ class Closing:
         if running:
             named = ", ".join(running[:_NAMED_MAX])
             count = counted(len(running), "running record")
-            text = f"{count}, not abandoning them: {named}"
+            text = (
+                f"{count}, not abandoning them: {named}. If the process must go now, end it by a "
+                "second signal: what runs comes again elsewhere, and nothing is lost"
+            )
         elif self.commits.holds_results() or (ends_ms := self._away_ends_ms()) is None:
             text = "the brokers to take what is done"
         else:

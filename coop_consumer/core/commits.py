@@ -400,12 +400,13 @@ class Commits:
         if now_ms >= self._report_failed_at_ms:
             self._report_failed_at_ms = now_ms + _LATE_MS
             log_partition = next(iter(commit.views()))
+            check = self._state.config.command("doctor", "--group", self._state.group)
             self._state.report(
                 Level.WARNING,
                 LogEvent.COMMIT_FAILED,
                 f"commit to the progress log, partition {log_partition}, failed: {error} "
                 f"Again every {_RETRY_MS} ms; nothing is lost, at worst records repeat after a "
-                "crash.",
+                f"crash. `{check}` checks topic, brokers and rights.",
                 tp=TopicPartition(self._state.config.progress_log, log_partition),
                 error=error,
             )

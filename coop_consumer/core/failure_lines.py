@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import Level, LogLine
 from coop_consumer.core.record import facts_of, where_of
+from coop_consumer.errors import reason_of
 from coop_consumer.log_events import LogEvent
 from coop_consumer.plain_text import counted
 
@@ -152,18 +153,25 @@ class RefusedLines:
         tp, keys = record.tenure.tp, self._state.config.log_keys
         where = where_of(record, keys)
         kind, now_ms = (tp.topic, type(error)), self._state.now_ms
-        reason = str(error).partition(". ")[0]  # the rest says what a member does that ends
+        reason = reason_of(error)
         known = self._refused.get(kind)
         if known is None:
             self._refused[kind] = _Refused(now_ms + _REFUSED_MS)
             again_ms = self._state.config.attempt_backoff_max_ms
-            told = f"{where}: the dead-letter topic refused it ({reason}); its key waits, again in"
-            text, facts = f"{told} {again_ms} ms", facts_of(record, keys)
+            text = (
+                f"{where}: the dead-letter topic refused it ({reason}); its key waits, again in "
+                f"{again_ms} ms. `{self._check(tp.topic)}` says what the dead-letter topic lacks"
+            )
+            facts = facts_of(record, keys)
             facts["error"] = error
             self._state.report(Level.ERROR, LogEvent.DEAD_LETTER_REFUSED, text, **facts)
             return
         known.first = known.first or f"{where} ({reason})"
         known.records.add((tp, record._offset))
+
+    def _check(self, topic: str) -> str:
+        state = self._state
+        return state.config.command("doctor", "--group", state.group, "--topics", topic)
 
     def next_due_ms(self) -> int | None:
         """When to report how many were refused; None: none were."""
@@ -190,7 +198,8 @@ class RefusedLines:
                 LogEvent.DEAD_LETTER_REFUSED,
                 f"{topic}: the dead-letter topic refused records of {counted(count, 'key')} in the "
                 f"last {_REFUSED_MS // 1_000} s, the first at {known.first}; each of these keys "
-                f"waits, and is tried again {again_ms} ms later",
+                f"waits, and is tried again {again_ms} ms later. `{self._check(topic)}` says what "
+                "the dead-letter topic lacks",
                 topic=topic,
                 error=kind.__qualname__,
             )

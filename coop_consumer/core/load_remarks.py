@@ -48,7 +48,7 @@ def load_remarks(members: Sequence[Member], unreadable: Collection[str]) -> Iter
                 "unreadable",
                 Level.WARNING,
                 f"{member.id} says what its claims cost in bytes that are no loads of these "
-                "ranges: they count as even",
+                "ranges: they count as even. If it is of a newer version, upgrade the others",
             )
     said = {i: load for i, it in enumerate(members) if (load := _said(it))}
     if not said:

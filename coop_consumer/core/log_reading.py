@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assignors import TopicPartition
 from coop_consumer.core.actions import FollowLog, Level, ReadLog
 from coop_consumer.core.announcement import AnnouncementEvent
+from coop_consumer.errors import reason_of
 from coop_consumer.log_events import LogEvent
 from offsets import ProgressStore
 
@@ -132,8 +133,10 @@ class LogReading:
             state.report(
                 Level.WARNING,
                 LogEvent.TRANSACTION_NOT_FENCED,
-                f"the open transaction of a member that is gone cannot be ended: {event.error} "
-                "Ranges wait until brokers end it, after transaction.timeout.ms and 10 s.",
+                "the open transaction of a member that is gone cannot be ended "
+                f"({reason_of(event.error)}). Ranges wait until brokers end it, after "
+                "transaction.timeout.ms and 10 s; nothing is lost. If the right is missing, allow "
+                "Write on its transactional.id.",
                 error=event.error,
             )
 

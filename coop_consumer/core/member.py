@@ -61,12 +61,13 @@ from coop_consumer.core.suspicion import Suspects
 from coop_consumer.core.topic_starts import TopicStarts
 from coop_consumer.core.waits import Waits
 from coop_consumer.core.withdrawal import Withdrawal
-from coop_consumer.errors import ProgressLogLostError, RecordTooLargeError
+from coop_consumer.errors import ProgressLogLostError, RecordTooLargeError, reason_of
 from coop_consumer.log_events import LogEvent
 
 if TYPE_CHECKING:
     from assignors import Claim
     from coop_consumer.config import Config
+    from coop_consumer.errors import CoopConsumerError
 
 _IDLE_MS = 1_000
 _UNSETTLED_MS = 100
@@ -478,14 +479,33 @@ class MemberCore:
             split_smaller(self.state, event.token)
         owner = self.outbox.append_failed(event.token, event.error)
         if owner is None:
-            told = f"progress log: {event.error}"
-            failed = LogEvent.PROGRESS_LOG_APPEND_FAILED
-            self.state.report(Level.ERROR, failed, told, error=event.error)
+            self._report_append(
+                Level.ERROR,
+                LogEvent.PROGRESS_LOG_APPEND_FAILED,
+                event.error,
+                "It is not sent again. If this member stops by on.failure=stop, the others do not "
+                "hear of it: end them, too. Else a decision only stays in the topic for longer.",
+            )
         elif owner is not self.commits and self.state.now_ms >= self._refusal_due_ms:
             self._refusal_due_ms = self.state.now_ms + _REFUSAL_AGAIN_MS
-            told = f"progress log: a record is not taken, and sent again: {event.error}"
-            refused = LogEvent.PROGRESS_LOG_APPEND_REFUSED
-            self.state.report(Level.WARNING, refused, told, error=event.error)
+            self._report_append(
+                Level.WARNING,
+                LogEvent.PROGRESS_LOG_APPEND_REFUSED,
+                event.error,
+                "It is sent again; ranges may begin later.",
+            )
+
+    def _report_append(
+        self, level: Level, event: LogEvent, error: CoopConsumerError, now: str
+    ) -> None:
+        config = self.state.config
+        check = config.command("doctor", "--group", self.state.group)
+        told = (
+            f"progress topic {config.progress_log}: it has not taken a record "
+            f"({reason_of(error)}). {now} Nothing is lost. `{check}` checks topic, brokers and "
+            "rights"
+        )
+        self.state.report(level, event, told, error=error)
 
     # ---- what others ask -----------------------------------------------------------------------
 

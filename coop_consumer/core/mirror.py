@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coop_consumer.core.actions import CommitOffsets, FetchCommitted, Level
-from coop_consumer.errors import RetriableError, TopicMissingError
+from coop_consumer.errors import RetriableError, TopicMissingError, reason_of
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import counted
 from offsets import Committed, of_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from assignors import TopicPartition
     from coop_consumer.core.state import MemberState, Partition
@@ -181,6 +182,16 @@ class Mirror:
             self._state.report(
                 Level.WARNING if is_trouble else Level.DEBUG,
                 LogEvent.OFFSETS_NOT_MIRRORED,
-                f"stable offsets could not be mirrored: {error}",
+                f"Kafka does not take the committed offset of {_named(offsets)} "
+                f"({reason_of(error)}). Other tools show an older lag there; the progress itself "
+                "is in the progress topic, and nothing is lost. Most often the right "
+                "Read on the group is missing: "
+                f"`{self._state.config.command('doctor', '--group', self._state.group)}` tells",
                 error=error,
             )
+
+
+def _named(places: Collection[TopicPartition]) -> str:
+    """The first of these partitions, and how many more there are."""
+    more = len(places) - 1
+    return f"{min(places)} and {counted(more, 'other partition')}" if more else str(min(places))

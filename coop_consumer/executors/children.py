@@ -446,7 +446,8 @@ class Children:
                 ChildDiedError
             ) as error:  # the thread that drives the child notices, too, and replaces it
                 extra = LogEvent.CHILD_DIED.extra(tp=tp, error=error)
-                log.error("%s: %s", self._name, error, extra=extra)  # noqa: TRY400
+                told = "%s: %s; another one is started. See how it ended: `dmesg`, or a crash in C"
+                log.error(told, self._name, error, extra=extra)  # noqa: TRY400
 
     def replace(self, dead: Child) -> None:
         """Give a dead child a new process, set up as the dead one was.
@@ -505,7 +506,10 @@ class Children:
                     if name in self._own:
                         it.call(name, *arguments)
                 except (ChildError, ChildDiedError) as error:
-                    told = "%s: one process fewer: its %s failed"
+                    told = (
+                        "%s: one process fewer: its %s failed. If that was flush, the member ends, "
+                        "and what was not flushed comes again. Correct the method"
+                    )
                     extra = LogEvent.CHILD_NOT_RETIRED.extra(error=error)
                     log.exception(told, self._name, name, extra=extra)
                     if name == "flush" and not self._lost_output:

@@ -537,7 +537,11 @@ class ProcessExecutor(ConditionExecutor):
             seat.following.begin_anew(lanes)
             seat.following = None
         extra = LogEvent.CHILD_DIED.extra(error=error)
-        log.error("%s: %s; another one is started", self._name, error, extra=extra)
+        told = (
+            "%s: %s; what it ran has failed, and another one is started. See how it ended: memory "
+            "(`dmesg`), or a crash in C"
+        )
+        log.error(told, self._name, error, extra=extra)
         self._wake()
         pause_s = _PAUSE_S
         while not self._stopping:
@@ -546,8 +550,11 @@ class ProcessExecutor(ConditionExecutor):
                 lanes.work.restarts.append(1)
             except (ChildError, ChildDiedError) as again:
                 extra = LogEvent.CHILD_NOT_STARTED.extra(error=again)
-                told = "%s: the new one failed, too: %s"
-                log.error(told, self._name, again, extra=extra)  # noqa: TRY400
+                told = (
+                    "%s: no other child process begins: %s. Its keys wait, nothing is lost, and it "
+                    "is tried again in %g s. Correct what `setup` needs, or free memory"
+                )
+                log.error(told, self._name, again, pause_s, extra=extra)  # noqa: TRY400
                 with self._condition:
                     self._condition.wait_for(lambda: self._stopping, pause_s)
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)

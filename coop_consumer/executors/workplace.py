@@ -33,7 +33,11 @@ class ChildDiedError(Exception):
 
 def _report(error: BaseException) -> None:
     extra = LogEvent.EXECUTOR_FAILED.extra(error=error)
-    log.error("what runs handlers has ended", exc_info=error, extra=extra)
+    told = (
+        "what runs handlers has failed, and the member ends. What is not committed comes again, "
+        "and nothing is lost. Report this defect, with its traceback"
+    )
+    log.error(told, exc_info=error, extra=extra)
 
 
 @dataclass(frozen=True, slots=True)

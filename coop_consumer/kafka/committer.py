@@ -281,10 +281,11 @@ class AtLeastOnce:
             raise
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
+            failed = WorkerFlushError(self._group, describe(cause))
             with whatever_a_log_does():
                 extra = LogEvent.FLUSH_FAILED.extra(group=self._group, error=cause)
-                log.exception("group %s: flush failed", self._group, extra=extra)
-            return WorkerFlushError(self._group, describe(cause))
+                log.exception("%s", failed, extra=extra)
+            return failed
         return None
 
 

@@ -67,7 +67,10 @@ class Consuming(ABC):
         self.abandon()
         self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            told = "%s: its Consumer does not close, and is abandoned"
+            told = (
+                "%s: its Consumer does not close, and is abandoned. Nothing is lost: a thread and "
+                "some memory stay until the process ends"
+            )
             log.warning(told, self._thread.name, extra=self._extra(LogEvent.CLIENT_NOT_CLOSED))
 
     def _extra(self, event: LogEvent, **facts: Unpack[Facts]) -> dict[str, object]:

@@ -34,7 +34,9 @@ from coop_consumer.kafka.clients import close_aside, look_up_leaders, successor
 from coop_consumer.kafka.consuming import Consuming
 from coop_consumer.kafka.look_ahead import LookAhead
 from coop_consumer.kafka.stable_ends import StableEnds
-from coop_consumer.log_events import LogEvent
+from coop_consumer.kafka.translate import words_of
+from coop_consumer.log_events import Facts, LogEvent
+from coop_consumer.plain_text import command as plain_command
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +167,7 @@ class Fetcher:
         blocked: Hears which partitions wait for undecided transactions.
         name: Names the threads.
         figures: Adds to the settings of a Consumer what has it say how it is, by its role.
+        command: Completes a command of `coop-consumer` for a line of the log.
     """
 
     def __init__(
@@ -178,10 +181,18 @@ class Fetcher:
         blocked: Callable[[FetchBlocked], None],
         name: str,
         figures: Callable[[dict[str, Any], str], dict[str, Any]] = lambda it, _: it,
+        command: Callable[..., str] = plain_command,
     ) -> None:
         self._settings, self._blocked, self._name = settings, blocked, name
         self._figures = figures
-        self._make = partial(FetchThread, deliver=deliver, fatal=fatal, died=died, missing=missing)
+        self._make = partial(
+            FetchThread,
+            deliver=deliver,
+            fatal=fatal,
+            died=died,
+            missing=missing,
+            command=command,
+        )
         self._threads = {actions.MAIN: self._new_thread(actions.MAIN)}
         self._of: dict[int, FetchThread] = {}
         self._held = False
@@ -251,8 +262,10 @@ class FetchThread(Consuming):
         missing: Callable[[], None],
         blocked: Callable[[FetchBlocked], None] = lambda _: None,
         name: str,
+        command: Callable[..., str] = plain_command,
     ) -> None:
         self._missing = missing
+        self._command = command
         self._stable_ends = StableEnds[TopicPartition](lambda waits: blocked(FetchBlocked(waits)))
         self._beside_max = prefetched_beside_max(settings)
         self._message_bytes: float = RECORD_BYTES  # mean size of the messages fetched last
@@ -338,7 +351,7 @@ class FetchThread(Consuming):
         found = successor(self._consumer, self._new_consumer, topic)
         if found is None:
             return
-        told = "%s: it continues at its positions, with a new client"
+        told = "%s: it continues at its positions, with a new client. Nothing is lost"
         log.warning(told, self._thread.name, extra=self._extra(LogEvent.CLIENT_RENEWED))
         self._use_consumer(found)
 
@@ -468,7 +481,7 @@ class FetchThread(Consuming):
             else:
                 for message in group:
                     if error := message.error():
-                        self._error(message.topic() or "", error)
+                        self._error(message.topic() or "", message.partition(), error)
 
     def _wait(self, tp: TopicPartition | None, piece: list[Message]) -> None:
         if tp is not None and tp in self._streams:
@@ -521,7 +534,7 @@ class FetchThread(Consuming):
             return -1
         return max(high, stream.next_offset) if high >= 0 else -1
 
-    def _error(self, topic: str, error: KafkaError) -> None:
+    def _error(self, topic: str, partition: int | None, error: KafkaError) -> None:
         if error.fatal() or error.code() in (
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -530,8 +543,28 @@ class FetchThread(Consuming):
         elif error.code() in _MISSING_CODES:
             self._missing()
         else:
-            extra = self._extra(LogEvent.FETCH_FAILED, topic=topic, error=error.name())
-            log.warning("%s: %s", self._thread.name, error, extra=extra)
+            self._report(topic, partition, error)
+
+    def _report(self, topic: str, partition: int | None, error: KafkaError) -> None:
+        """Report an error that the client repeats by itself; one may be of no partition."""
+        facts, group = Facts(error=error.name()), self._settings.get("group.id", "")
+        where, check = "", self._command("doctor", "--group", group)
+        if topic:
+            where, check = f", topic {topic}", self._command("topic", "describe", topic)
+            if partition is None or partition < 0:
+                facts["topic"] = topic
+            else:
+                facts["tp"] = TopicPartition(topic, partition)
+                where += f", partition {partition}"
+        log.warning(
+            "group %s%s: a fetch has failed (%s). Nothing is lost: the client fetches again by "
+            "itself. If this line comes again and again, look at brokers and topic: `%s`",
+            group,
+            where,
+            error.str(),
+            check,
+            extra=self._extra(LogEvent.FETCH_FAILED, **facts),
+        )
 
     def _out_of_range(self, tp: TopicPartition, stream: _Stream, reported: int | None) -> None:
         """Report the partition's offsets; a truncation with the log's end at its time."""
@@ -540,10 +573,13 @@ class FetchThread(Consuming):
             low, high = self._consumer.get_watermark_offsets(place, _WATERMARK_TIMEOUT_S)
         except KafkaException as error:
             log.warning(
-                "%s: %s: its first and last offset cannot be read: %s",
-                self._thread.name,
+                "group %s, %s: no broker tells its first and last offset (%s). Nothing is lost: it "
+                "is fetched from offset %d on again. If this line comes again and again: `%s`",
+                self._settings.get("group.id", ""),
                 tp,
-                error,
+                words_of(error),
+                stream.next_offset,
+                self._command("topic", "describe", tp.topic),
                 extra=self._extra(LogEvent.OFFSETS_UNRESOLVED, tp=tp, error=error),
             )
             low, high = stream.next_offset, stream.next_offset

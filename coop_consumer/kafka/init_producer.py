@@ -17,6 +17,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from coop_consumer.config import Config
+from coop_consumer.errors import grant_command
 from coop_consumer.kafka.admin_settings import for_admin
 from coop_consumer.log_events import LogEvent
 
@@ -122,10 +123,13 @@ def end_transaction_of(config: Config, transactional_id: str) -> bool:
         finally:
             admin.close()
     except (kafka_errors.KafkaError, ValueError) as error:
+        user = f"User:{config.user or 'NAME'}"
+        grant = grant_command(f"transactional.id {transactional_id}", ["write"], user)
         log.warning(
-            "transactional.id %s: its open transaction cannot be ended from here (%r), so brokers "
-            "end it after its transaction.timeout.ms. Allow Write on the id to be faster.",
-            transactional_id, error,
+            "transactional.id %s: its open transaction cannot be ended from here (%s), so brokers "
+            "end it after its transaction.timeout.ms; what is behind it waits until then, and "
+            "nothing is lost. If the right is missing, grant it: %s",
+            transactional_id, error, grant,
             extra=LogEvent.TRANSACTION_NOT_FENCED.extra(error=error),
         )  # fmt: skip
         return False

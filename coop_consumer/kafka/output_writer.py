@@ -224,7 +224,11 @@ class OutputWriter:
     @staticmethod
     def _failed(error: Exception) -> CoopConsumerError:
         extra = LogEvent.OUTPUTS_FAILED.extra(error=error)
-        log.error("the writer of outputs has failed", exc_info=error, extra=extra)
+        told = (
+            "the writer of outputs has failed, and the member ends. Nothing counts as done whose "
+            "output is missing. Report this defect, with its traceback"
+        )
+        log.error(told, exc_info=error, extra=extra)
         return UnexpectedAnswerError("outputs", repr(error))
 
 

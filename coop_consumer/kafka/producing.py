@@ -125,7 +125,8 @@ class Producing:
         found = successor(self._producer, self._new, self.topic())
         if found is not None:
             extra = LogEvent.CLIENT_RENEWED.extra()
-            log.warning("%s: it goes on with a new client", self._thread.name, extra=extra)
+            told = "%s: it goes on with a new client. Nothing is lost"
+            log.warning(told, self._thread.name, extra=extra)
             self._use_producer(found)
 
     def _use_producer(self, found: Producer) -> None:

@@ -28,6 +28,7 @@ from coop_consumer.kafka.fetcher import waiting_messages
 from coop_consumer.kafka.translate import translated
 from coop_consumer.kafka.undecided import records_between
 from coop_consumer.log_events import LogEvent
+from coop_consumer.plain_text import command as plain_command
 from offsets import LogRecord
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ class ProgressReader(Consuming):
         refused: Takes the error, once, if the right to read is missing; on the reader's thread.
         blocked: Hears every 100 ms that a read waits for undecided transactions; on the reader's
             thread.
+        command: Completes a command of `coop-consumer` for a line of the log.
     """
 
     def __init__(
@@ -119,8 +121,10 @@ class ProgressReader(Consuming):
         name: str,
         refused: Callable[[AuthorizationError], None] | None = None,
         blocked: Callable[[Blockage], None] = lambda _: None,
+        command: Callable[..., str] = plain_command,
     ) -> None:
         self._refused = refused
+        self._command = command
         self._blocked = blocked
         self._is_strict = settings.get("isolation.level") == "read_committed"
         self._topic = topic
@@ -258,7 +262,7 @@ class ProgressReader(Consuming):
         if found is None:
             return
         extra = self._extra(LogEvent.CLIENT_RENEWED, topic=self._topic)
-        told = "%s: it continues at its position, with a new client"
+        told = "%s: it continues at its position, with a new client. Nothing is lost"
         log.warning(told, self._thread.name, extra=extra)
         close_aside(self._consumer)
         self._consumer = found
@@ -330,10 +334,14 @@ class ProgressReader(Consuming):
         why = "no broker answers, or none leads it" if is_leader_unknown else error.str()
         client_log.warning(
             "topic %s, partition %d: no broker has told its end yet (%s). The question is repeated "
-            "until one does",
-            self._topic, log_partition, why,
+            "until one does, and nothing is lost by waiting; ranges begin later. If this line "
+            "comes again and again, look at brokers and topic: `%s`",
+            self._topic, log_partition, why, self._describe(),
             extra=self._about(LogEvent.PROGRESS_LOG_READ_FAILED, log_partition, reading),
         )  # fmt: skip
+
+    def _describe(self) -> str:
+        return self._command("topic", "describe", self._topic)
 
     def _look(self) -> None:
         for number, reading in list(self._readings.items()):
@@ -406,9 +414,13 @@ class ProgressReader(Consuming):
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 self._start_over(number, reading)
             elif not self._is_refused(error):
-                extra = self._about(LogEvent.PROGRESS_LOG_READ_FAILED, number, reading)
-                told = "%s: progress log %d: %s"
-                log.warning(told, self._thread.name, number, error, extra=extra)
+                log.warning(
+                    "progress topic %s, partition %d: a read has failed (%s). Nothing is lost: it "
+                    "is read again; ranges may begin later. If this line comes again and again, "
+                    "look at brokers and topic: `%s`",
+                    self._topic, number, error.str(), self._describe(),
+                    extra=self._about(LogEvent.PROGRESS_LOG_READ_FAILED, number, reading),
+                )  # fmt: skip
         for number, found in records.items():
             self._deliver_records(number, self._readings[number], found)
 

@@ -424,5 +424,10 @@ def _retried(call: Callable[[float], T], patience_s: float = PATIENCE_S) -> T:
             if now_s >= report_s:
                 report_s = now_s + _REPORT_S
                 text, extra = told.str(), LogEvent.PUBLISH_TRIED_AGAIN.extra(error=told.name())
-                log.warning("%s; trying again for %.0f s more", text, until_s - now_s, extra=extra)
+                told = (
+                    "a call for a transaction has failed (%s), and is repeated for %.0f s more. "
+                    "Nothing is lost by waiting. Look at the brokers: `coop-consumer doctor` says "
+                    "what it can reach"
+                )
+                log.warning(told, text, until_s - now_s, extra=extra)
             time.sleep(_AGAIN_S)

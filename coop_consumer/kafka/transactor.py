@@ -38,6 +38,7 @@ from coop_consumer.errors import (
 from coop_consumer.kafka.transaction_client import TransactedState, TransactionClient
 from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import whatever_a_log_does
+from coop_consumer.plain_text import command
 
 log = logging.getLogger(__name__)
 
@@ -245,10 +246,10 @@ class Transactor:
             self.flush()
         # Catch everything, sys.exit() too: this thread must not end while commits wait for it.
         except BaseException as cause:
+            self._broken = WorkerFlushError(self.group, describe(cause))
             with whatever_a_log_does():
                 extra = LogEvent.FLUSH_FAILED.extra(group=self.group, error=cause)
-                log.exception("group %s: flush failed", self.group, extra=extra)
-            self._broken = WorkerFlushError(self.group, describe(cause))
+                log.exception("%s", self._broken, extra=extra)
         self.flushed(monotonic() - began_s)
         return self._broken
 
@@ -295,10 +296,11 @@ class Transactor:
         said = self._caller.call(calls[call], hangs_s)
         if said is not None:
             return said
+        check = command("doctor", "--group", self.group)
         log.error(
             "group %s: %s of a transaction has not returned for %.0f s: it is left behind, with "
-            "its Producer; a new one goes on. Nothing is lost. Look at the brokers",
-            self.group, call.name.lower(), hangs_s,
+            "its Producer; a new one goes on. Nothing is lost. Look at the brokers: `%s`",
+            self.group, call.name.lower(), hangs_s, check,
             extra=LogEvent.TRANSACTION_CALL_HANGS.extra(group=self.group),
         )  # fmt: skip
         left, self._client = self._client, self._new_client()

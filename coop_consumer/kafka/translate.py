@@ -5,7 +5,7 @@ In: a `KafkaError` and where it happened. Out: our error, with what happens now 
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from coop_consumer.errors import (
     AuthorizationError,
@@ -75,6 +75,12 @@ _OF_A_BATCH = (
 def is_of_a_batch(error: KafkaError) -> bool:
     """Whether librdkafka tells it of all records of a batch, though one of them is refused."""
     return error.code() in _OF_A_BATCH
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says, for people: librdkafka's own have codes around their words."""
+    cause = error.args[0] if isinstance(error, KafkaException) and error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause)
 
 
 def translated(

@@ -242,7 +242,8 @@ class KafkaLog(TransactionCalls):
         else:
             log.warning(
                 "%s: a transaction of %s stands undecided at offset %d: its writer is gone or too "
-                "slow, so its id is fenced, which ends it",
+                "slow, so its id is fenced, which ends it. Appends wait until then, and nothing is "
+                "lost",
                 self._tp, name, offset,
                 extra=LogEvent.TRANSACTION_BLOCKS.extra(tp=self._tp, offset=offset),
             )  # fmt: skip

@@ -26,7 +26,7 @@ from coop_consumer.kafka.fetcher import Fetcher
 from coop_consumer.kafka.progress_log import ProgressReader
 from coop_consumer.kafka.topics import Topics
 from coop_consumer.kafka.transaction_check import id_of
-from coop_consumer.kafka.translate import fetched_from, translated
+from coop_consumer.kafka.translate import fetched_from, translated, words_of
 from coop_consumer.log_events import Facts, LogEvent
 from coop_consumer.member.committed_reads import CommittedReads
 from coop_consumer.member.inbox import Inbox
@@ -84,6 +84,7 @@ class Hands:
             blocked=self.inbox.tell,
             name=f"coop-fetch-{self.config.group_id}",
             figures=self._with_figures,
+            command=self.config.command,
         )
         self._fencing = threading.Lock()  # guards the next four fields
         self._to_fence: set[RunId] = set()
@@ -113,6 +114,7 @@ class Hands:
             name=f"coop-progress-{self.config.group_id}",
             refused=lambda error: self.inbox.tell(events.Fatal(error)),
             blocked=self._blocked,
+            command=self.config.command,
         )
 
     def perform(self, action: actions.Action) -> None:
@@ -311,8 +313,10 @@ class Hands:
             return
         self._unresolved_due_s = now_s + _REPORT_S
         told = (
-            f"{action.tp}: its {action.policy} offset cannot be asked, perhaps like that of other "
-            f"partitions, and is asked again until it can: {error}"
+            f"{action.tp}: its {action.policy} offset cannot be asked ({words_of(error)}), perhaps "
+            "like that of other partitions. It is asked again until it can; its records wait, and "
+            "nothing is lost. Look at brokers and topic: "
+            f"`{self.config.command('topic', 'describe', action.tp.topic)}`"
         )
         facts = Facts(tp=action.tp, error=error)
         self.say(logging.WARNING, LogEvent.OFFSETS_UNRESOLVED, told, **facts)

@@ -297,6 +297,7 @@ class MemberRun:
             self._group_side,
             plain=plain_protocol_of(self.config),
             seat=self.seat,
+            command=self.config.command,
         )
 
     def _begin_thread(self) -> None:
@@ -458,7 +459,10 @@ class MemberRun:
                 if not self._step():
                     return
         except BaseException as error:  # noqa: BLE001 - `_end` passes it on
-            told = "it has failed and ends"
+            told = (
+                "it has failed and ends. What is not committed comes again at others, and nothing "
+                "is lost. Report this defect, with its traceback"
+            )
             self._say(logging.ERROR, LogEvent.MEMBER_FAILED, told, error=error, exc_info=True)
             self._end(error)
 

@@ -189,6 +189,15 @@ class RangeCalls:
                 raise  # Ctrl-C, for the code that polls
             with whatever_a_log_does():
                 extra = LogEvent.CALLBACK_FAILED.extra(group=self._group, tp=tp, error=error)
-                log.exception("group %s: %s of %s failed", self._group, method, tp, extra=extra)
+                ends = method == "on_ranges_assigned"
+                log.exception(
+                    "group %s: %s of %s has raised, and the member %s. Nothing is lost. Correct "
+                    "the method",
+                    self._group,
+                    method,
+                    tp,
+                    "ends" if ends else "goes on",
+                    extra=extra,
+                )
             return WorkerCallbackError(method, tp.topic, tp.partition, describe(error))
         return None

@@ -124,7 +124,11 @@ class Runs(Generic[AnyRun]):
             self._begin_again(error)
         except BaseException as failure:
             extra = LogEvent.RUN_FAILED.extra(group=self.group, error=failure)
-            log.exception("group %s: no new run can begin", self.group, extra=extra)
+            told = (
+                "group %s: no new run of the member can begin. It processes nothing any more, and "
+                "nothing is lost. Start the process again, and report this, with its traceback"
+            )
+            log.exception(told, self.group, extra=extra)
             self.ended.set_exception(failure)
 
     def _begin_again(self, error: CoopConsumerError) -> None:

@@ -115,7 +115,10 @@ class TopicWatch:
 
     def _report_failure(self, error: CoopConsumerError) -> None:
         level = logging.DEBUG if self._failed else logging.WARNING
-        told = "topics cannot be described yet, and are looked at again: %s"
+        told = (
+            "topics cannot be described yet, and are looked at again: %s New partitions are found "
+            "later, and nothing is lost"
+        )
         log.log(level, told, error, extra=self._extra(LogEvent.TOPICS_UNKNOWN, error=error))
         self._failed = True
 
@@ -203,7 +206,8 @@ class TopicWatch:
             self._reported.add(name)
             log.warning(
                 "group %s, topic %s: does not exist any more. Nothing of it is processed. If it is "
-                "made again, it is consumed from its first record.",
+                "made again, it is consumed from its first record. Make it, or take it out of "
+                "`topics`.",
                 self.group,
                 name,
                 extra=self._extra(LogEvent.TOPIC_MISSING, topic=name),

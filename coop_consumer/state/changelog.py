@@ -266,7 +266,8 @@ class Changelog:
             if not grant.left:
                 return True
             log.warning(
-                "group %s: %s: its state is restored again in %g s: %s",
+                "group %s: %s: its state is restored again in %g s, and its range waits; nothing "
+                "is lost. %s",
                 self._config.group_id,
                 grant.tp,
                 _AGAIN_S,

@@ -140,7 +140,8 @@ class Filing:
     def _store_fails(self, error: Exception) -> ChangelogError:
         group = self._config.group_id
         extra = LogEvent.STATE_NOT_KEPT.extra(group=group, error=error)
-        log.error("group %s: its state cannot be kept", group, exc_info=error, extra=extra)
-        problem = f"its store fails: {error!r}"
         remedy = "Check the disk of state.dir for room and faults"
+        told = "group %s: its state cannot be kept, and the member ends. The changelog has it. %s"
+        log.error(told, group, remedy, exc_info=error, extra=extra)
+        problem = f"its store fails: {error!r}"
         return ChangelogError("of this group", problem, remedy)

@@ -110,12 +110,18 @@ class Store:
         except Exception as error:
             if is_new:
                 raise
-            self._report("%s cannot be opened (%s): its state is restored again", error)
+            self._report(
+                "%s cannot be opened (%s): its state is restored from the changelog, nothing lost",
+                error,
+            )
             return None
         try:
             told = self._db.get(_META)
         except Exception as error:  # noqa: BLE001 - whatever is broken, the changelog has all of it
-            self._report("%s cannot be read (%s): its state is restored again", error)
+            self._report(
+                "%s cannot be read (%s): its state is restored from the changelog, nothing is lost",
+                error,
+            )
             told = b""
         if told is None:
             return ()  # without its first batch, the disk has no data

@@ -96,7 +96,10 @@ class Style(ABC):
         """Note that the records' executor has ended, so that its records would never finish."""
         with whatever_a_log_does():
             extra = self._extra(LogEvent.EXECUTOR_FAILED, error)
-            told = "%s: the executor of handlers has failed: %s"
+            told = (
+                "%s: the executor of handlers has failed (%s), and the member ends. What is not "
+                "committed comes again, and nothing is lost"
+            )
             log.error(told, self.name, describe(error), extra=extra)
         self.die(error)
 

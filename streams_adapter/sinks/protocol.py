@@ -134,7 +134,10 @@ class Planner:
             plan = next_plan(sink.name, was, wanted, sink.first_batch)
             if was is not None and was.query != plan.query:
                 extra = LogEvent.SINK_TAKEN_OVER.extra()
-                told = "sink %s: query %s takes it from %s"
+                told = (
+                    "sink %s: query %s takes it from %s, which is refused from now on. Give each "
+                    "query a sink of its own, if both run"
+                )
                 log.warning(told, sink.name, query, was.query, extra=extra)
             if plan != was:
                 with publisher.transaction():

@@ -112,6 +112,6 @@ def summon(root: Path) -> None:
             check=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        told = "%s: nobody clears it before the application ends (%s)"
+        told = "%s: nobody clears it before the application ends (%s). Nothing is lost"
         extra = LogEvent.SPARK_FOLDER_STAYS.extra(error=error)
         log.warning(told, root, error, extra=extra)

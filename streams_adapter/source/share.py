@@ -106,7 +106,10 @@ class SharedFetch:
             with present(self._root, *self.name):
                 yield from self._shared()
         except OSError as error:
-            told = "%s: not shared any more (%s); this task reads alone"
+            told = (
+                "%s: not shared any more (%s); this task reads alone, which is slower. Nothing is "
+                "lost. Make room in spark.local.dir"
+            )
             extra = LogEvent.SPARK_READS_ALONE.extra(error=error)
             log.warning(told, self._folder, error, extra=extra)
         if self._next_offset <= self.offsets.last:

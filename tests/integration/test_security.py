@@ -194,7 +194,7 @@ def test_who_may_not_end_the_transaction_of_a_run_that_is_gone_says_so_and_waits
     places = job.produce(keys_of(20, 5))
     with job.running() as pool:
         eventually(lambda: "the open transaction of a member that is gone" in caplog.text)
-        assert f"cannot be ended: transactional.id {gone}: user ann may not write." in caplog.text
+        assert f"cannot be ended (transactional.id {gone}: user ann may not write)" in caplog.text
         assert pool.journal.rows == []
         producer.abort_transaction(WAIT_S)
         pool.journal.wait_for(places)

@@ -7,6 +7,7 @@ import pytest
 from assignors import WHOLE
 from coop_consumer.core import actions, events
 from coop_consumer.errors import (
+    AuthorizationError,
     BrokerUnreachableError,
     CoopConsumerError,
     MemberLostError,
@@ -39,7 +40,7 @@ def test_what_runs_is_told_after_the_shutdown_timeout_and_now_and_then() -> None
     assert told_by(member.after(29_000)) == []
     [line] = told_by(member.after(1_000))
     assert line.startswith("about to leave, still waiting for 1 running record, not abandoning")
-    assert line.endswith("them: t-0 offset 0 (key b'a')")
+    assert "them: t-0 offset 0 (key b'a'). If the process must go now, end it by a second" in line
     assert told_by(member.after(29_000)) == []
     assert len(told_by(member.after(1_000))) == 1
     assert not member.told(actions.Leave)
@@ -306,6 +307,22 @@ def test_what_a_rebalance_refuses_is_mirrored_after_it_whoever_else_seems_at_wor
     member.let_go()
     assert member.told(actions.Leave)
     assert member.committed == Committed(2, tag(1))
+
+
+def test_offsets_that_kafka_refuses_are_told_with_what_that_means_and_a_command() -> None:
+    member = closing_member()
+    member.kept_back = {actions.CommitOffsets}
+    member.finish(0)
+    [commit] = [it for it in member.unanswered if isinstance(it, actions.CommitOffsets)]
+    refused = AuthorizationError("group g", "read", "ann")
+    member.tell(events.OffsetsCommitted(commit.token, refused))
+    [line] = [it for it in member.told(actions.LogLine) if it.level >= actions.Level.WARNING]
+    assert line.text.startswith(
+        "Kafka does not take the committed offset of t-0 (group g: user ann may not read). Other "
+        "tools show an older lag"
+    )
+    assert "nothing is lost" in line.text
+    assert "`coop-consumer doctor --group" in line.text
 
 
 @pytest.mark.parametrize(("error", "leaves"), [(GONE, True), (AWAY, False)])

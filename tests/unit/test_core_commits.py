@@ -8,6 +8,7 @@ from assignors import WHOLE, key_hash
 from coop_consumer.core import actions, events, record_size
 from coop_consumer.core.record_size import RECORD_MAX_BYTES
 from coop_consumer.errors import BrokerUnreachableError, RecordTooLargeError
+from coop_consumer.log_events import LogEvent
 from tests.unit.core_member import T0, TO_LOG, TableMember, ToLog
 
 
@@ -80,6 +81,23 @@ def test_records_count_as_committed_once_the_log_tells_of_them() -> None:
     member.let_go()
     member.after(1_000)
     assert (counters.finished, counters.committed) == (6, 6), "told once, though sent twice"
+
+
+def test_a_record_that_the_log_does_not_take_is_told_with_what_it_means_and_a_command() -> None:
+    member = TableMember(kept_back=TO_LOG)
+    member.assign(WHOLE)
+    first, *_ = member.unanswered
+    assert isinstance(first, TO_LOG)
+    error = BrokerUnreachableError("b:9092", "no leader")
+    [line] = [
+        it
+        for it in member.tell(events.AppendFailed(first.token, error))
+        if isinstance(it, actions.LogLine)
+    ]
+    assert line.event == LogEvent.PROGRESS_LOG_APPEND_REFUSED
+    topic = member.core.state.config.progress_log
+    assert line.text.startswith(f"progress topic {topic}: it has not taken a record (")
+    assert "ranges may begin later. Nothing is lost. `coop-consumer doctor --group" in line.text
 
 
 # ---- the log takes less than we thought --------------------------------------------------------

@@ -96,3 +96,49 @@ def test_a_reader_that_is_closed_asks_no_more_of_brokers_that_are_away(
     goes_on.set()
     reader.close()
     assert asked.empty()
+
+
+def test_a_read_that_fails_is_told_with_its_place_what_it_means_and_a_command(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failed:
+        def partition(self) -> int:
+            return 7
+
+        def offset(self) -> int:
+            return -1001
+
+        def error(self) -> KafkaError:
+            return KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+
+    class Silent:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def __getattr__(self, _: str) -> Any:
+            return lambda *_: (0, 5)  # where a partition begins and ends, if that is asked
+
+    handed: SimpleQueue[list[Failed]] = SimpleQueue()
+    done = threading.Event()
+
+    def messages(*_: object) -> list[Failed]:
+        if handed.empty():
+            done.set()
+            return []
+        return handed.get()
+
+    monkeypatch.setattr(consuming, "Consumer", Silent)
+    monkeypatch.setattr(progress_log, "successor", lambda *_: None)
+    monkeypatch.setattr(progress_log, "waiting_messages", messages)
+    handed.put([Failed()])
+    reader = ProgressReader({}, "log", lambda _: None, lambda _: None, name="reader")
+    reader.read(7, 1)
+    assert done.wait(10)
+    reader.close()
+    [line] = [it for it in caplog.records if it.levelno >= logging.WARNING]
+    told = line.getMessage()
+    assert told.startswith(
+        "progress topic log, partition 7: a read has failed (Broker: Not leader for partition). "
+        "Nothing is lost: it is read again"
+    )
+    assert told.endswith(": `coop-consumer topic describe log`")

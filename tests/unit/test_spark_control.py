@@ -191,7 +191,7 @@ def test_who_does_not_know_the_secret_is_not_heard(
         stranger.tell(REPORT)
         eventually(lambda: stranger.is_told_to_stop() or stranger._connection is None)
     assert desk.reports() == []
-    assert "none of our tasks" in caplog.text
+    assert "without the secret of this launch, and was turned away" in caplog.text
 
 
 def test_a_driver_that_cannot_be_reached_is_named(desk: Desk) -> None:

@@ -166,7 +166,11 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
         except Exception as error:
             # Without an answer of the leader, every member would wait until its session expired.
             extra = LogEvent.PLAN_FAILED.extra(group=self.group_id, error=error)
-            told = "group %s: lead_assign failed, nobody gets anything"
+            told = (
+                "group %s: this member leads the group and could not plan, so it ends, and nobody "
+                "gets a range until another member leads. Nothing is lost. Report this defect, "
+                "with its traceback, and start the process again"
+            )
             log.exception(told, self.group_id, extra=extra)
             self.fail(error, "this member could not assign as leader")
             return {member.member_id: NOTHING for member in members}
@@ -218,7 +222,12 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc] # ships no types
             self._listener.on_lost(reason)
         except Exception as error:
             extra = LogEvent.MEMBERSHIP_CALL_FAILED.extra(group=self.group_id, error=error)
-            log.exception("group %s: on_lost failed", self.group_id, extra=extra)
+            told = (
+                "group %s: this member has lost its place in the group, could not note it, and "
+                "ends. What is not committed comes again, and nothing is lost. Report this defect, "
+                "with its traceback, and start the process again"
+            )
+            log.exception(told, self.group_id, extra=extra)
             self.fail(error, reason)
 
     def fail(self, error: Exception, reason: str) -> None:

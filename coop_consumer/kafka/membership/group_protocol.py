@@ -147,7 +147,11 @@ def decode(assignment: bytes) -> Any:
     try:
         return ConsumerProtocolAssignment.decode(assignment or NOTHING)
     except Exception as error:
-        told = "unreadable assignment of %s: taken as empty"
+        told = (
+            "an assignment of %s from the group's leader cannot be read: this member holds nothing "
+            "until the next one, and nothing is lost. Look for a stranger in the group, or a "
+            "member of a newer version, with `coop-consumer status`"
+        )
         extra = LogEvent.ASSIGNMENT_UNREADABLE.extra(error=error)
         log.exception(told, counted(len(assignment), "byte"), extra=extra)
         return ConsumerProtocolAssignment.decode(NOTHING)
@@ -158,7 +162,10 @@ def readable(subscription: bytes, member_id: str) -> bytes:
     try:
         ConsumerProtocolSubscription.decode(subscription)
     except Exception as error:
-        told = "unreadable subscription of member %s: it gets nothing"
+        told = (
+            "what member %s sent to the group cannot be read: it gets nothing, the others go on, "
+            "and nothing is lost. Look for a stranger in the group, with `coop-consumer status`"
+        )
         extra = LogEvent.SUBSCRIPTION_UNREADABLE.extra(error=error)
         log.exception(told, member_id, extra=extra)
         return _NO_TOPICS

@@ -39,6 +39,7 @@ from coop_consumer.kafka.membership.settings import checked, completed
 from coop_consumer.kafka.membership_login import logged_in_membership
 from coop_consumer.log_events import LogEvent
 from coop_consumer.log_filter import CLIENTS
+from coop_consumer.plain_text import command as plain_command
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Membership:
         connect_timeout_ms: how long to try for a first answer of a broker before giving up.
         topic_timeout_ms: how long a subscribed topic may be unknown at the start, because a new
             topic takes a moment to be known to every broker.
+        command: completes a command of `coop-consumer` for a line of the log.
 
     Raises:
         ConfigError: a setting or a topic's name is refused, or the group's name is missing.
@@ -106,6 +108,7 @@ class Membership:
         seat: Seat | None = None,
         connect_timeout_ms: int = 10_000,
         topic_timeout_ms: int = 5_000,
+        command: Callable[..., str] = plain_command,
     ) -> None:
         self._settings = completed(kwargs)
         self._group: str = self._settings["group_id"]
@@ -117,6 +120,7 @@ class Membership:
         self._seat = seat
         self._connect_timeout_ms = connect_timeout_ms
         self._topic_timeout_ms = topic_timeout_ms
+        self._command = command
         self._wake = threading.Event()
         self._leaving = threading.Event()
         self._leave_timeout_ms = 0
@@ -309,7 +313,12 @@ class Membership:
             failure = self._requests.translated(error, HAS_LEFT)
         except Exception as error:
             extra = LogEvent.MEMBERSHIP_FAILED.extra(group=self._group, error=error)
-            log.exception("group %s: membership failed", self._group, extra=extra)
+            told = (
+                "group %s: what keeps this member in the group has failed, and the member ends. "
+                "What is not committed comes again, and nothing is lost. Report this defect, with "
+                "its traceback, and start the process again"
+            )
+            log.exception(told, self._group, extra=extra)
             failure = self._requests.translated(error, HAS_LEFT)
         self._end(failure)
         if failure is not None and not self._leaving.is_set():
@@ -367,7 +376,13 @@ class Membership:
                 settled = coordinator.poll(timeout_ms=_POLL_MS)
             except kafka_errors.RetriableError as error:
                 extra = LogEvent.MEMBERSHIP_TRIED_AGAIN.extra(group=self._group, error=error)
-                log.warning("group %s: it tries again (%s)", self._group, error, extra=extra)
+                told = (
+                    "group %s: a request to the group's coordinator has failed (%s), and is "
+                    "repeated. Nothing is lost, and handlers go on. If this line comes again and "
+                    "again, look at brokers and group: `%s`"
+                )
+                check = self._command("doctor", "--group", self._group)
+                log.warning(told, self._group, error, check, extra=extra)
                 self._leaving.wait(_POLL_MS / 1000)
                 continue
             if settled:
@@ -386,7 +401,10 @@ class Membership:
                 coordinator.close(autocommit=False, timeout_ms=timeout_ms or _SHORT_LEAVE_MS)
         except Exception as error:
             extra = LogEvent.MEMBER_NOT_LEFT.extra(group=self._group, error=error)
-            told = "group %s: could not leave; the session will expire"
+            told = (
+                "group %s: this member could not tell the group that it leaves. Its ranges wait "
+                "until its session ends (session.timeout.ms), and nothing is lost"
+            )
             log.exception(told, self._group, extra=extra)
         finally:
             self._client.close()

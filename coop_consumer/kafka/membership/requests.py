@@ -97,7 +97,12 @@ class GroupRequests:
             except Exception as failure:
                 group = self._settings["group_id"]
                 extra = LogEvent.MEMBERSHIP_CALL_FAILED.extra(group=group, error=failure)
-                log.exception("group %s: the callback of a request failed", group, extra=extra)
+                told = (
+                    "group %s: what waits for an answer of the group's coordinator has failed at "
+                    "it. The member goes on, and nothing is lost; if it stands still, start it "
+                    "again. Report this defect, with its traceback"
+                )
+                log.exception(told, group, extra=extra)
 
     def translated(self, error: Exception, consequence: str) -> CoopConsumerError:
         """Our error; `consequence` says what it means for the member."""
