@@ -567,4 +567,5 @@ class WorkerPool:
                 raise
             group = self.config.group_id
             extra = LogEvent.MEMBER_ENDED.extra(group=group, member=self.name, error=own_error)
-            log.exception("group %s ended with an error", group, extra=extra)
+            told = "group %s: the member has ended by this error. What is not committed comes again"
+            log.exception(told, group, extra=extra)

@@ -150,4 +150,5 @@ class ConsumerLife:
         """Report an error that nobody gets otherwise."""
         group = self.config.group_id
         extra = LogEvent.MEMBER_ENDED.extra(group=group, error=error)
-        log.error("group %s ended with an error", group, exc_info=error, extra=extra)
+        told = "group %s: the member has ended by this error. What is not committed comes again"
+        log.error(told, group, exc_info=error, extra=extra)

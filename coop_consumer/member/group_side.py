@@ -130,7 +130,11 @@ class GroupSide:
         except UnknownVersionError:
             raise
         except UserDataError as error:
-            told = f"its assignment cannot be read, it holds nothing: {error}"
+            status = self.config.command("status", self.config.group_id)
+            told = (
+                f"its assignment cannot be read, it holds nothing ({error}). Nothing is lost. Look "
+                f"for a stranger in the group, or a member of a newer version: `{status}`"
+            )
             self.say(logging.ERROR, LogEvent.ASSIGNMENT_UNREADABLE, told, error=error)
             return AssignmentData()
 

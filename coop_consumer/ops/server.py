@@ -150,7 +150,11 @@ class OpsServer:
         except asyncio.CancelledError:
             return  # `close` wants it so
         except Exception:
-            told = "the server at %s has ended: nobody answers there any more"
+            told = (
+                "the server at %s has ended: nobody answers there any more. Members go on, and "
+                "nothing is lost. Start the process again in a quiet moment, and report this, with "
+                "its traceback"
+            )
             log.exception(told, self.address, extra=LogEvent.OPS_SERVER_FAILED.extra())
 
     def _loop(self) -> asyncio.AbstractEventLoop:

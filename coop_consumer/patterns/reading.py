@@ -88,7 +88,10 @@ def committed_records(
     if parsed.on_data_loss is OnDataLoss.WARN:
         low = offset_of(topics, place, EARLIEST)
         if offset < low:
-            told = "%s begins at offset %d, so it is not read from %d on"
+            told = (
+                "%s begins at offset %d, so it is not read from %d on (on.data.loss=warn). What "
+                "was deleted is lost: raise the topic's retention"
+            )
             extra = LogEvent.INPUT_GONE.extra(tp=place, offset=low)
             log.warning(told, place, low, offset, extra=extra)
             offset = low

@@ -199,6 +199,12 @@ def test_each_section_of_the_runbook_tells_the_cause_how_bad_it_is_and_what_to_d
         assert labels == ["Cause.", "How bad.", "Do."], title
 
 
+def test_no_section_of_the_runbook_sends_its_reader_to_look_an_error_up() -> None:
+    for title, text in sections().items():
+        do = text.partition("- **Do.** ")[2]
+        assert not re.match(r"(Look up|Read) the error", do), title
+
+
 def test_each_command_of_the_runbook_is_one() -> None:
     named = set(re.findall(r"coop-consumer ([a-z]+)", RUNBOOK))
     assert {"status", "retry", "skip", "release", "doctor"} <= named <= {*COMMANDS}

@@ -276,7 +276,8 @@ def test_an_assignment_of_a_newer_release_ends_the_member_and_garbage_gives_it_n
     assert isinstance(newer.error, VersionMismatchError)
     assert isinstance(garbage, events.Assigned)
     assert garbage.data.ranges == {}
-    assert "cannot be read, it holds nothing" in group.said[0]
+    assert "cannot be read, it holds nothing (" in group.said[0]
+    assert "`coop-consumer status " in group.said[0]
 
 
 def test_once_nobody_reads_the_inbox_a_join_gets_the_last_subscription() -> None:
