@@ -83,7 +83,9 @@ def everyday() -> GroupStatus:
         replace(second, walled=()),
         third,
     )
-    return replace(status, partitions=partitions, warnings=(), policies=Policies())
+    works = tuple(replace(it, ops_address="0.0.0.0:9464") for it in status.load.works)
+    load = replace(status.load, works=works)
+    return replace(status, partitions=partitions, load=load, warnings=(), policies=Policies())
 
 
 class Shown:
