@@ -231,7 +231,6 @@ def test_each_table_of_a_groups_page_has_its_figures_below_their_names() -> None
             "at": "A",
             "what it does": "its handler runs for 6 min 40 s",
             "produced": "2 h 5 min ago",
-            "its stack": "",
         },
         {
             "record": "orders-0@43",
@@ -239,7 +238,6 @@ def test_each_table_of_a_groups_page_has_its_figures_below_their_names() -> None
             "at": "A",
             "what it does": "parked after 5 attempts",
             "produced": "2 h 5 min ago",
-            "its stack": "",
         },
     ]
     assert table_in(html, "keys") == [
