@@ -429,6 +429,55 @@ def test_who_says_too_much_gives_away_as_if_it_had_ten_percent_of_the_others_mor
     assert sum(r.size for r in own) * count / KEY_HASH_MAX >= 0.9 / counts_at_most
 
 
+@pytest.mark.parametrize(("count", "at_most"), [(10, 1.3), (100, 1.5)])
+def test_where_topics_overlap_a_lie_moves_more_among_the_few_that_share_one(
+    count: int, at_most: float
+) -> None:
+    """What a member says counts by its share of all work, not of each topic. One plan later it is
+    even again.
+    """
+    many, few = TopicPartition("many", 0), TopicPartition("few", 0)
+    costs = {many: count, few: 2}  # in dues
+    names = [f"M{number:03}" for number in range(count)]
+    liar, other = Member("liar", ("many", "few")), Member("other", ("few",))
+    members = [*(Member(name, ("many",)) for name in names), liar, other]
+
+    def load_of(tp: TopicPartition, own: tuple[KeyRange, ...]) -> RangesLoad:
+        each = costs[tp] * 10**6 * sum(r.size for r in own) // KEY_HASH_MAX
+        return RangesLoad(own, ClaimLoad((each,) * BINS, (), 100))
+
+    def measured(plan: Assignment) -> list[Member]:
+        return [
+            replace(
+                it,
+                owned=plan[it.id],
+                loads={tp: (load_of(tp, own),) for tp, own in plan[it.id].items()},
+            )
+            for it in members
+        ]
+
+    def after(said: list[Member]) -> tuple[Assignment, dict[str, float]]:
+        plan = BY_LOAD.assign(partitions={"many": 1, "few": 1}, members=said)
+        return plan, {
+            name: sum(
+                costs[tp] * sum(r.size for r in own) / KEY_HASH_MAX for tp, own in of_member.items()
+            )
+            for name, of_member in plan.items()
+        }
+
+    plan, _ = after(members)
+    for _ in range(4):
+        plan, carried = after(measured(plan))
+    assert max(carried.values()) <= 1.05
+    lie = {tp: (RangesLoad(own, HUGE),) for tp, own in plan["liar"].items()}
+    told = [replace(it, loads=lie) if it.id == "liar" else it for it in measured(plan)]
+    plan, carried = after(told)
+    assert max(carried[name] for name in names) <= 1.1
+    assert 1.1 < carried["other"] <= at_most
+    _, carried = after(measured(plan))
+    assert max(carried.values()) <= 1.1
+
+
 @pytest.mark.parametrize("count", [3, 5, 12])
 @pytest.mark.parametrize("named", [0, 4], ids=["in one eighth", "in four keys"])
 def test_a_lie_about_where_its_load_lies_doubles_anothers_at_most_and_four_plans_even_it_out(

@@ -45,7 +45,8 @@ class SharingSettings:
         Balance.LOAD,
         "What the key ranges of members have in proportion to their capacities: the load that "
         "members have measured, or the number of key hashes. With load, ranges move as the load "
-        "does: at most once in 3 minutes, and only while some member is busy for 60 % of its time.",
+        "does: at most once in 3 minutes, and only while some member is busy for 60 % of its time. "
+        "Only partitions that are split are concerned.",
         "keys are rarely even, and the busiest member decides how fast a group is",
     )
     workers: int | None = setting(
