@@ -12,6 +12,7 @@ pair the ratio counts, and of all ratios the median:
     partitions  a topic of 200 partitions under full noop: how long a scrape takes, and its bytes;
                 how long probes take, and a bare server beside them; the same beside 50 clients
                 that never read; a scrape of an exporter of these partitions, beside nothing
+    io_probes   how long probes take under io
     json_line   microseconds of CPU that a line of the log takes as JSON, and as text
 
 Runs of `noop` and `io` last some seconds only. So they are scraped each second: five times as often
@@ -81,6 +82,9 @@ def ops(bootstrap: str, runs: int, *, as_json: bool) -> int:
     rows["json_line"] = _lines(runs)
     if not as_json:
         print("json_line", rows["json_line"], flush=True)
+    rows["io_probes"] = _io_probes(broker, runs)
+    if not as_json:
+        print("io_probes", rows["io_probes"], flush=True)
     rows["partitions"] = _many_partitions(broker, runs)
     if as_json:
         print(json.dumps({"case": "ops", "runs": runs, **rows, "conditions": conditions()}))
@@ -213,6 +217,21 @@ def _many_partitions(broker: Broker, runs: int) -> dict[str, object]:
         shown[name] = round(median(values), 1)
         shown[f"{name}_each"] = [round(it, 1) for it in values]
     return shown
+
+
+def _io_probes(broker: Broker, runs: int) -> dict[str, float]:
+    """Probes of a member whose handlers wait, a scrape a second beside them."""
+    case = CASES["io"][0]
+    topic = filled(broker, case)
+    medians, p99s = list[float](), list[float]()
+    for number in range(runs):
+        with scraping(EVERY_S), ExitStack() as stack:
+            probes = _probing(stack)
+            run_once(broker, case, WATCHED, topic, seed=number)
+        took_ms = _both(probes).took_ms
+        medians.append(median(took_ms))
+        p99s.append(percentile(took_ms, 0.99))
+    return {"median_ms": round(median(medians), 1), "p99_ms": round(median(p99s), 1)}
 
 
 def _probing(stack: ExitStack) -> list[Scrapes]:
