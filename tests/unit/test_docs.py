@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -120,26 +119,6 @@ def test_the_page_tells_every_kind_of_what_needs_a_person() -> None:
     table = text.partition("| kind | means |")[2].partition("\n\n")[0]
     kinds = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
     assert sorted(kinds) == sorted(kind.replace("_", " ") for kind in NeedKind)
-
-
-def commit_names() -> set[str]:
-    """What figures in docs/benchmarks were measured at: short hashes, with digits and letters."""
-    pages = (ROOT / "docs" / "benchmarks").glob("*.md")
-    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    found = re.findall(r"\b[0-9a-f]{7,12}\b", text)
-    return {it for it in found if not it.isdigit() and not it.isalpha()}
-
-
-def test_every_commit_that_has_figures_is_in_the_history() -> None:
-    """One was not, after its branch had been rebased."""
-    git = ["git", "-C", str(ROOT)]
-    asked = subprocess.run([*git, "rev-list", "HEAD"], capture_output=True, text=True, check=False)
-    if asked.returncode or (ROOT / ".git" / "shallow").exists():
-        pytest.skip("this is no checkout with its history")
-    commits = asked.stdout.split()
-    lost = {it for it in commit_names() if not any(one.startswith(it) for one in commits)}
-    assert commit_names()
-    assert lost == set()
 
 
 def test_every_module_that_tests_share_has_its_line() -> None:
