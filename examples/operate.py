@@ -5,7 +5,6 @@
 
 --bootstrap HOST:PORT   a broker; without it the script starts one, and ends it
 --topic NAME            a new topic, which the script makes; also the group's name
---seconds N             how long to go on once the key is stuck; without it until Ctrl-C
 
 It starts four members, an exporter, the page, and a Prometheus if the machine has one (Debian's
 package `prometheus`). A producer goes on all the while. One customer's payments cannot be handled:
@@ -38,6 +37,7 @@ from coop_consumer.broker import EmbeddedBroker
 MEMBERS, PARTITIONS, CUSTOMERS, PER_S, LIMIT_S = 4, 3, 40, 200, 60.0
 ENDED_AT_ONCE = (-signal.SIGTERM, 128 + signal.SIGTERM)
 """How a process ends by a SIGTERM that it does not handle yet."""
+ASK_FOR_THE_END = (signal.SIGINT, signal.SIGTERM)
 ALERTS = Path(__file__).parents[1] / "deploy" / "prometheus" / "alerts.yaml"
 
 
@@ -49,6 +49,13 @@ class Payments(Worker):
         if record.key == b"customer-13":
             raise ValueError("its card has expired")
         time.sleep(0.01)
+
+
+def end_once(*_: object) -> None:
+    """Handle the first signal. A second one would interrupt the end of what this script started."""
+    for number in ASK_FOR_THE_END:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def free_address() -> str:
@@ -200,15 +207,15 @@ def main(options: argparse.Namespace, failed: list[str]) -> None:
         for it in record["commands"]:
             print(f"  to {it['purpose']}:\n                   {it['command']}")
         print("Ctrl-C ends it all", flush=True)
-        threading.Event().wait(options.seconds)
+        threading.Event().wait()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bootstrap")
     parser.add_argument("--topic", default="payments")
-    parser.add_argument("--seconds", type=float)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started then, too
+    for number in ASK_FOR_THE_END:
+        signal.signal(number, end_once)
     unclean: list[str] = []
     with suppress(KeyboardInterrupt):
         main(parser.parse_args(), unclean)

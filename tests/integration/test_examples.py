@@ -78,8 +78,29 @@ def test_exactly_once_has_each_total_once_however_often_its_process_is_killed(
     assert "of 100 of 100 customers all are there, once, in order, and right" in told
 
 
-def test_operate_shows_a_stuck_key_and_where_to_look(bootstrap: str) -> None:
-    told = run(bootstrap, "operate", "--topic", (group := fresh("payments")), "--seconds", "0")
+def test_operate_shows_a_stuck_key_and_where_to_look_and_ends_clean(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    group, told = fresh("payments"), ""
+    command = [sys.executable, EXAMPLES / "operate.py", "--bootstrap", bootstrap, "--topic", group]
+    with (
+        (tmp_path / "errors").open("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as operate,
+    ):
+        try:
+            assert operate.stdout is not None
+            for line in operate.stdout:
+                told += line
+                if line.startswith("Ctrl-C"):
+                    break
+            # `timeout make operate` sends two: to make, which passes it on, and to all of its group
+            operate.terminate()
+            operate.terminate()
+            told += operate.communicate(timeout=TIMEOUT_S)[0]
+        finally:
+            operate.kill()
+        errors.seek(0)
+        assert operate.returncode == 0, errors.read()
     assert re.search(rf"customer-13 is stuck: {group}-\d@\d+ is parked after 3 attempts", told)
     assert f"coop-consumer skip {group} " in told
     assert told.endswith("all have ended\n"), told
