@@ -558,7 +558,7 @@ def _member_line(
         p50=(handler_time(work.p50_us) if work else "") or _UNKNOWN,
         p99=(handler_time(work.p99_us) if work else "") or _UNKNOWN,
         memory=f"{work.memory_bytes / 2**20:,.0f} MB" if work and work.memory_bytes else _UNKNOWN,
-        page=_page_of(member.name, status, here),
+        page=None if work is None else own_page(work.ops_address, member.host, here),
     )
 
 
